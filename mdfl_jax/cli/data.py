@@ -31,7 +31,7 @@ from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import COMMENT
 from mdfl_jax.storage.given import text_of
-from mdfl_jax.traces import load, part_of
+from mdfl_jax.traces import TRACE_FORMATS, load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
@@ -84,7 +84,7 @@ def main() -> int:
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value
     lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
     if is_open and not fields and not lines:
-        lines = _graph(path) if _is_edge_list(path) else _partition(path) if _is_partition(path) else []
+        lines = _graph(path) if _is_graph(path) else _partition(path) if _is_partition(path) else []
     what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
     for flag in others:
         if flag.present:
@@ -140,24 +140,27 @@ def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
     return [("data set", str(path)), *facts(sources.load(name, str(whole.parent), columns=columns, layout=layout))]
 
 
-def _is_edge_list(path: Path) -> bool:
+def _is_graph(path: Path) -> bool:
     """Tell whether a file is a graph: by its ending, or its lines are i,j or i,j,w, which are no lines of a trace."""
-    from mdfl_jax.networks.fixed import GRAPH_FILES  # imports JAX, which traces do without
-
-    if not path.is_file():
+    plain = path.name.lower().removesuffix(".gz")
+    if not path.is_file() or any(plain.endswith(TRACE_FORMATS[name].endings) for name in TRACE_FORMATS):
         return False
-    if path.suffix in (".mtx", *GRAPH_FILES) and path.suffix != ".json":
-        return True
     with opened(path) as stream:
         text = text_of(stream.read(2**16))
     if path.suffix == ".json":
         return '"nodes"' in text
+    if header_in(text):
+        return False
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(COMMENT)]
-    return bool(lines) and _EDGE.fullmatch(lines[:2][-1]) is not None  # the first line may be the number of clients
+    if lines and _EDGE.fullmatch(lines[:2][-1]):  # the first line may be the number of clients
+        return True
+    from mdfl_jax.networks.fixed import GRAPH_FILES  # imports JAX, which traces do without
+
+    return path.suffix in (".mtx", *GRAPH_FILES)
 
 
 def _graph(path: Path) -> list[tuple[str, str]]:
-    """Describe the graph of an edge list in words."""
+    """Describe a graph in words."""
     from mdfl_jax.networks.fixed import read_matrices
 
     notes = list[str]()

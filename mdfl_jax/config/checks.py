@@ -2,8 +2,7 @@
 
 A rule names a field, says whether its value is refused, and says what it must be and why. `check_together` turns the
 first rule that refuses a value into one line: "network.order is move_first; it must be mix_first: a graph knows no
-places". Checking stops at the first violation. What a single entry of a
-registry can check, it checks itself.
+places". Checking stops at the first violation. What a single entry of a registry can check, it checks itself.
 
 The texts are `save` (checkpoints), `loggers`, `server.units`, and `vary` (random streams). By default a seed decides
 all draws of a run. A study of where the variance over seeds comes from lets only some streams follow the seed (`vary`),

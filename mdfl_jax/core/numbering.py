@@ -1,4 +1,7 @@
-"""The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0."""
+"""The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0.
+
+Clients are numbered only where there is no client 0, since a number may be missing; their readers ask for that.
+"""
 
 import re
 from collections.abc import Sequence

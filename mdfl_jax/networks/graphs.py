@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import numbered
+from mdfl_jax.core.numbering import natural, numbered
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 
@@ -32,8 +32,7 @@ def array_of(graph: Any) -> np.ndarray:
       UserError: if it is neither a graph of networkx nor an array of two or three axes, or what becomes one.
     """
     if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):
-        nodes = range(len(graph)) if set(graph) == set(range(len(graph))) else graph
-        place = {node: k for k, node in enumerate(nodes)}
+        place = {node: k for k, node in enumerate(sorted(graph, key=natural))}
         table = np.zeros((len(place), len(place)), bool)
         for node, neighbours in graph.adjacency():
             table[place[node], [place[other] for other in neighbours]] = True

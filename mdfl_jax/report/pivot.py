@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
-from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
 from mdfl_jax.report.tables import NumberColumn, best_and_ties, number_columns
 from mdfl_jax.results.axes import Axis, spaced
+from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import Results
 
 

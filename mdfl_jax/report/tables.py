@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
+from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import VIEWS, Results
 from mdfl_jax.results.statistics import difference, power_in_words
 
@@ -151,7 +151,7 @@ def best_and_ties(
       key: the entry that is compared.
       better: ``max`` or ``min``.
       paired: tells of two points, by their ids, whether their runs are paired by seed
-        (`mdfl_jax.report.compare.pairs_of`).
+        (`mdfl_jax.results.pairing.pairs_of`).
     """
     means = [mean_of(point.get(key)) for point in points]
     best = best_of([Cell("", None if mean is None or math.isnan(mean) else mean) for mean in means], better)

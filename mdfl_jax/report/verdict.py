@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, known_seeds
-from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import on_seeds
 from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, seeds_in_words
 from mdfl_jax.results import statistics
+from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import Results
 
 Point = Mapping[str, Any]

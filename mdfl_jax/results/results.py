@@ -266,11 +266,12 @@ class Results:
     @cached_property
     def metrics(self) -> dict[str, MetricInfo]:
         """The recorded metrics: label, unit, and the names and sizes of the axes of ``results[name]``."""
-        arrays = {key: data_array(self, key) for key in self.keys() if key not in FACTS}
-        return {
-            key: MetricInfo(of.attrs["long_name"], of.attrs.get("units", ""), tuple(map(str, of.dims)), of.shape)
-            for key, of in arrays.items()
-        }
+        found = dict[str, MetricInfo]()
+        for key in [key for key in self if key not in FACTS]:
+            sizes = np.max([of.shape[1:] for of in _by_point(self, key).values()], axis=0).astype(int).tolist()
+            shape = len(self.points), len(self.seeds), *sizes
+            found[key] = MetricInfo(*_label_and_unit(self, key), dims_of(self, key), shape)
+        return found
 
     def keys(self) -> list[str]:
         """Return the names of the arrays that at least one sweep point has."""
@@ -374,11 +375,12 @@ class Results:
 
     def numbers(self, point: int) -> Mapping[str, Any]:
         """Return the numbers of members that are in effect at a sweep point, by path."""
-        return self._numbers.get(self.points[point], {})
+        return self.entries.get(self.points[point], {}).get("numbers", {})
 
     @cached_property
-    def _numbers(self) -> dict[str, Mapping[str, Any]]:
-        return {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
+    def entries(self) -> dict[str, Mapping[str, Any]]:
+        """The sweep points of config.json by their ids; of an unfinished study also those that have not begun."""
+        return {of["id"]: of for of in self.manifest.get("points", ())}
 
     def only(self, points: Sequence[int]) -> Self:
         """Return the same study with some of its sweep points, given by index."""
@@ -416,14 +418,11 @@ class Results:
           UserError: for an unknown point or seed.
         """
         p = self.index_of(point)
-        seeds, name, place = self.seeds_of(p), self.points[p], self.places[p]
-        seed = seeds[0] if seed is None else seed
-        if seed not in seeds:
-            raise UserError(f"the seed is {seed!r}; the study has {', '.join(map(str, seeds))}")
-        s = seeds.index(seed)
+        seed, name, place = _seed_of(self, p, seed), self.points[p], self.places[p]
+        s = self.seeds_of(p).index(seed)
         of_seed = lambda key: self.arrays[f"{place}/{key}"][s : s + 1]  # noqa: E731
         of_run = {f"0/{key}": partial(of_seed, key) for key in self.keys() if self.has(p, key)}
-        entry = next(of for of in self.manifest["points"] if of["id"] == name)
+        entry = self.entries[name]
         return dataclasses.replace(
             self,
             manifest={**self.manifest, "points": [entry], "seeds": [seed]},
@@ -720,10 +719,10 @@ def _stacked(results: Results, values: Mapping[int, np.ndarray], is_fact: bool) 
 
 def _label_and_unit(results: Results, key: str) -> tuple[str, str]:
     """Return the words and the unit of an array. A scaled metric's title names the scaled unit, so it is not used."""
-    shown, spaced = results.declared.get(key), key.replace("_", " ")
+    shown, words = results.declared.get(key), spaced(key)
     if shown is None:
-        return FACT_LABELS.get(key, spaced), ""
-    label = shown.title.removesuffix(f" ({shown.unit})") if shown.scale == 1 else spaced
+        return FACT_LABELS.get(key, words), ""
+    label = shown.title.removesuffix(f" ({shown.unit})") if shown.scale == 1 else words
     return label, shown.unit
 
 
@@ -752,7 +751,7 @@ def of_clients(results: Results) -> "pd.DataFrame":
     import xarray as xr
 
     swept, axes = _settings(results), ("seed", "round", "client")
-    columns = [key for key, info in results.metrics.items() if info.dims == ("point", *axes)]
+    columns = [key for key in results if key not in FACTS and dims_of(results, key) == ("point", *axes)]
     frames = []
     for p, point in enumerate(results.points):
         found = {key: _of_counted(results, p, key) for key in columns if results.has(p, key)}
@@ -777,6 +776,14 @@ def _settings(results: Results) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _seed_of(results: Results, point: int, seed: int | None) -> int:
+    """Return a seed of a sweep point; None: the first one. Another one is a `UserError`."""
+    known = results.seeds_of(point)
+    if seed is not None and seed not in known:
+        raise UserError(f"the seed is {seed!r}; the study has {_listed(known)}")
+    return known[0] if seed is None else seed
+
+
 def file_of(results: Results, point: int | str, seed: int | None, at_round: int | None) -> Path:
     """Return the file of a run's models.
 
@@ -789,16 +796,15 @@ def file_of(results: Results, point: int | str, seed: int | None, at_round: int 
     Raises:
       UserError: if the study has kept no such models; the message says which there are.
     """
-    index, seed = results.index_of(point), results.seeds_of(point)[0] if seed is None else seed
-    if seed not in results.seeds_of(point):
-        raise UserError(f"the seed is {seed!r}; the study has {_listed(results.seeds_of(point))}")
+    index = results.index_of(point)
+    seed = _seed_of(results, index, seed)
     save = results.config.get("save") or ""
     if not save:
         raise UserError("the study has kept no models: its field save is ''; with save=final it keeps the last ones")
     if results.workdir is None:
         raise UserError("the study has no workdir, and its models are in files; run it with a workdir")
-    place = results.seeds_of(index).index(seed)
-    of_rounds = models_of(results.workdir, results.manifest["points"][results.places[index]]["runs"][place])
+    runs = {(results.manifest["points"][p]["id"], s): name for p, s, name in runs_in(results.manifest)}
+    of_rounds = models_of(results.workdir, runs[results.points[index], seed])
     if not of_rounds:
         raise UserError(f"{results.workdir}: the file of the models of {results.points[index]!r}, seed {seed}, is gone")
     if at_round is not None and at_round not in of_rounds:

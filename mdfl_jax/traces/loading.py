@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.tables import is_date, is_number, marks_of
-from mdfl_jax.storage.given import held, text_of
+from mdfl_jax.core.tables import Rows, is_date, is_number
+from mdfl_jax.storage.given import at_line, held, text_of
 from mdfl_jax.traces.formats.tables import has_contacts
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
@@ -99,7 +99,10 @@ def projected(trace: Trace) -> Trace:
 
 def _nearest(line: str) -> str:
     """Say what a line that has no header may be: a row of a table, whose columns nobody has named."""
-    cells = [cell.strip() for cell in line.split(marks_of([line])[0].strip() or None)]
+    try:
+        _, cells = next(iter(Rows([line], at_line, has_header=False)), (0, list[str]()))
+    except UserError:  # two marks may divide it
+        return ""
     if len(cells) < _FEWEST or not any(map(is_number, cells)):
         return ""
     dates = [str(k) for k, cell in enumerate(cells, 1) if is_date(cell)]

@@ -10,10 +10,11 @@ from scipy import stats
 
 from mdfl_jax.contrib.panels import traffic
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.compare import names_of, pairs_of, read_studies, why_unpaired, write_differences
+from mdfl_jax.report.compare import names_of, read_studies, write_differences
 from mdfl_jax.report.page import render, write
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results.pairing import pairs_of, why_unpaired
 from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import change, edit

@@ -164,7 +164,7 @@ def _table(path: Path, where: str) -> tuple[Any, list[str]]:
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
         with open_file(path, min(LARGE, host_memory())) as file:
             rows = Rows(lines_in(file, notes), at_line, has_header=True)
-            text = io.StringIO("".join([rows.header_text, "\n", *rows.texts()]))
+            text = io.BytesIO("".join([rows.header_text, "\n", *rows.texts()]).encode())
         notes += rows.notes
         form: Any = {"sep": r"\s+" if rows.mark == " " else rows.mark, "skipinitialspace": True}
         form |= {"keep_default_na": False, "low_memory": False, "na_values": [""], "index_col": False}

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbered
 from mdfl_jax.core.numbers import Numbers, Setting, checked, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.dataset import Dataset
@@ -104,7 +105,7 @@ def partition(
         raise UserError(f"labels is {found.dtype} {list(found.shape)}; it must be [n] whole numbers from 0")
     if not isinstance(clients, int | np.integer) or isinstance(clients, bool) or clients < 1:
         raise UserError(f"clients is {clients!r}; it must be a whole number, at least 1")
-    natural = None if owner is None else np.unique(np.asarray(owner), return_inverse=True)[1].astype(np.int32)
+    natural = None if owner is None else numbered(owner)[1].astype(np.int32)
     if natural is not None and natural.shape != found.shape:
         raise UserError(f"owner is {list(np.shape(owner))}; it must be [{len(found)}], one for each label")
     made = checked(rule, PARTITIONS.numbers(rule), numbers, "data.")

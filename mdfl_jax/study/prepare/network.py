@@ -204,7 +204,8 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
 
 def _never_met(experiment: Experiment, contacts: Contacts) -> str:
     """Say which clients are in no contact of the whole file; "" if all are in one."""
-    alone = sorted({*range(experiment.network.num_clients)} - {*contacts.pair.ravel().tolist()})
+    count = experiment.network.num_clients
+    alone = np.flatnonzero(np.bincount(contacts.pair.ravel(), minlength=count)[:count] == 0).tolist()
     if not alone:
         return ""
     shown = ", ".join(map(str, alone[:FEW])) + ", ..." * (len(alone) > FEW)

@@ -13,6 +13,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbering import numbered, numbering
 from mdfl_jax.core.tables import Rows, is_date, is_number
+from mdfl_jax.storage.given import at_line
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
@@ -35,10 +36,11 @@ GLOBE = ("time", "id", "lon", "lat")
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
 BY_STEP = ("time", "i", "j")
+UNITS = {"timestampms": 1e3, "timems": 1e3, "tms": 1e3, "timemillisecond": 1e3, "timeus": 1e6}  # in a second
 NAMES: Mapping[str, Collection[str]] = {
     "time": (
-        *("timestamp", "timestep", "timesteptime", "datetime", "t", "seconds", "utc", "times", "timesec", "times"),
-        *("basedatetime", "datetimeutc", "timestamputc", "timestampms", "timems", "tms", "timemillisecond", "timeus"),
+        *("timestamp", "timestep", "timesteptime", "datetime", "t", "seconds", "utc", "times", "timesec"),
+        *("basedatetime", "datetimeutc", "timestamputc", *UNITS),
     ),
     "id": (
         *("vehicleid", "vehicle", "nodeid", "node", "taxiid", "taxi", "userid", "user", "name", "trackid", "mmsi"),
@@ -60,7 +62,6 @@ NAMES: Mapping[str, Collection[str]] = {
 
 A type and a height need not be there.
 """
-UNITS = {"timestampms": 1e3, "timems": 1e3, "tms": 1e3, "timemillisecond": 1e3, "timeus": 1e6}  # in a second
 FRAMES = ("frame", "frameid", "framenumber", "frameidx")  # pictures of a camera, whose rate only its owner knows
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 _OF_PLACES = ("time", "id", "x", "y", "lon", "lat", "type", "z")
@@ -387,15 +388,11 @@ def header_in(text: str) -> tuple[str, ...]:
     if not text.strip() or first_line(text)[:1] in ("<", "$"):
         return ()
     try:
-        rows = Rows(text.splitlines()[:_LINES], _no_table)
+        rows = Rows(text.splitlines()[:_LINES], at_line)
     except UserError:
         return ()
     known = sum(map(bool, map(role_of, rows.header)))  # a sentence has blanks, too
     return tuple(map(str.lower, rows.header)) if len(rows.header) > 1 and (rows.mark != " " or known > 1) else ()
-
-
-def _no_table(text: str, line: int) -> NoReturn:
-    raise UserError(text)
 
 
 def has_contacts(names: Iterable[str]) -> bool:

@@ -22,7 +22,8 @@ def _edges(read: Callable[[Any, str], Any], what: str) -> Callable[[str], Edges]
             graph = read(networkx, text)
         except Exception as error:  # networkx raises errors of many types for damaged texts
             raise UserError(f"it is no {what} that networkx reads ({' '.join(str(error).split())[:200]})") from None
-        found, pairs = [*graph.edges(data="weight")], [(i, j) for i, j, _ in graph.edges(data="weight")]
+        found = [*graph.edges(data="weight")]
+        pairs = [(i, j) for i, j, _ in found]
         loops = [i for i, j in pairs if i == j]
         if loops:
             raise UserError(f"client {loops[0]} has a link to itself; a list of links holds no self loops")
