@@ -89,7 +89,7 @@ class Reduction(NamedTuple):
     by_group: bool = False
 
 
-class Rows(NamedTuple):
+class RoundRows(NamedTuple):
     """How a metric with one value a round is kept.
 
     Attributes:
@@ -122,7 +122,7 @@ class Scores(NamedTuple):
 class Metric:
     """The declaration of a metric: ``Metric("loss", lambda at: at.score.loss, HOLDS, label="test loss")``.
 
-    The parts of `Display`, `Reduction`, `Rows` and `Scores` are given by their own names, as ``label`` is.
+    The parts of `Display`, `Reduction`, `RoundRows` and `Scores` are given by their own names, as ``label`` is.
 
     Attributes:
       name: an identifier. A history has the metric as an attribute of this name.
@@ -160,7 +160,7 @@ class Metric:
     on_request: bool = False
     display: Display = field(default=Display())
     reduction: Reduction = field(default=Reduction())
-    rows: Rows = field(default=Rows())
+    rows: RoundRows = field(default=RoundRows())
     scores: Scores = field(default=Scores())
 
     def __init__(
@@ -174,7 +174,7 @@ class Metric:
         values = {"name": name, "measure": measure, "still": still, "shape": shape, **declared}
         for part in fields(self):
             value = values.pop(part.name, part.default)
-            if isinstance(value, Display | Reduction | Rows | Scores):
+            if isinstance(value, Display | Reduction | RoundRows | Scores):
                 value = value._replace(**{of: values.pop(of) for of in value._fields if of in values})
             object.__setattr__(self, part.name, value)
         if values:
@@ -241,7 +241,7 @@ class Metric:
 
 
 def record(name: str, each_round: Callable[[Any], Any], still: float, **declared: Any) -> Metric:
-    """Declare a record of the rounds: a metric whose measured value is its rows (`Rows.record`).
+    """Declare a record of the rounds: a metric whose measured value is its rows (`RoundRows.record`).
 
     Args:
       name: the name of the metric.

@@ -1,6 +1,6 @@
 """The data that a metric may read at an evaluation and in each of the rounds before it, and how a metric is measured.
 
-A record (`Rows.record`) tells where clients are and what happens between them, for maps and statistics of contacts.
+A record (`RoundRows.record`) tells where clients are and what happens between them, for maps and contacts.
 Records cost memory in proportion to the rounds, so they are kept only up to a given size. Of more than `RECORD_LIMIT`
 clients only those of one byte a client and round are kept, such as who is present.
 """

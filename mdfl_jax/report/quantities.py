@@ -125,7 +125,7 @@ def _grows(array: np.ndarray) -> bool:
     return all(run[0] == 0 and (np.diff(run) >= 0).all() for run in known) and any(run[-1] > 0 for run in known)
 
 
-def of_clients(study: Results, point: int, key: str) -> np.ndarray | None:
+def clients_values(study: Results, point: int, key: str) -> np.ndarray | None:
     """Return the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
 
     Args:

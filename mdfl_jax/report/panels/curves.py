@@ -11,7 +11,7 @@ from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
-from mdfl_jax.report.quantities import Quantity, Recorded, of_clients, recorded
+from mdfl_jax.report.quantities import Quantity, Recorded, clients_values, recorded
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
 from mdfl_jax.results.axes import is_attacked, point_labels, spaced
@@ -198,7 +198,7 @@ def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
         for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
             made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
             for p in range(len(study.points)):
-                array = of_clients(study, p, key)
+                array = clients_values(study, p, key)
                 at = _seeds(study, found, p)
                 if array is not None and len(array) == len(at):
                     where = np.ix_(at, _evaluations(study, found, p))
@@ -225,7 +225,7 @@ def _clients(study: Results, found: Recorded) -> dict[str, Any]:
     """
     taken: dict[str, dict[int, np.ndarray]] = {}
     for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        arrays = {p: of_clients(study, p, key) for p in range(len(study.points))}
+        arrays = {p: clients_values(study, p, key) for p in range(len(study.points))}
         first = {p: array[0] for p, array in arrays.items() if array is not None and np.isfinite(array[0]).any()}
         taken |= {key: first} if first else {}
     total = sum(array.size for first in taken.values() for array in first.values())
