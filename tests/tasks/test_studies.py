@@ -46,7 +46,7 @@ def test_a_study_of_given_arrays_goes_on_with_the_same_arrays_only(tmp_path):
     again = mdfl_jax.run(TINY, tmp_path / "run", data=arrays(), progress=False)
     np.testing.assert_array_equal(again.array("accuracy"), first.array("accuracy"))
     assert again.summary["accuracy_is"] == again.manifest["accuracy_is"] == "max(R^2, 0)"
-    assert note(again.summary).startswith("Final test accuracy (it is max(R^2, 0)): mean")
+    assert note(again).startswith("Final test accuracy (it is max(R^2, 0)): mean")
     line = told(mdfl_jax.run, TINY, tmp_path / "run", data=arrays(Y + 1), progress=False)
     assert "data.name" in line
     assert not [name for name in mdfl_jax.data.sources.SOURCES if name.startswith("given:")]
