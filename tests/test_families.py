@@ -13,7 +13,7 @@ import mdfl_jax
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
-    "contrib/cluster": ["study.crew.PLACES"],
+    "contrib/cluster": ["study.workers.CREWS"],
     "contrib/convolutions": ["models.conv.FORMS"],
     "contrib/formats/data": ["data.formats.FORMATS"],
     "contrib/formats/sources": ["data.sources.PREPARED"],

@@ -34,6 +34,20 @@ def fail(error: Exception | str) -> NoReturn:
     sys.exit(2)
 
 
+def error_in(said: str) -> str:
+    """Return the last error line of a command that has ended with status 2; "" if it has said none."""
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
+    return lines[-1].removeprefix("error: ") if lines else ""
+
+
+def end_in_words(status: int) -> str:
+    """Return in words with which status a process ended, or by which signal."""
+    if status >= 0:
+        return f"ended with status {status}"
+    memory = ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-status).name}{memory}"
+
+
 @functools.cache  # a process, such as that of the tests, may import several commands
 def study_flags() -> None:
     """Define the flags of a study, from which `read_config` makes its configuration."""

@@ -32,7 +32,7 @@ common.study_flags()
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the workdir holds.")
 _WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
-_ON = flags.DEFINE_string("on", "", "Where the workers run, slurm or ray; '' is this machine.")
+_ON = flags.DEFINE_string("on", "here", "Where the workers run: here, slurm or ray.")
 _HOSTS = flags.DEFINE_string(
     "hosts", "", "Hosts whose devices share each run: I/K@HOST:PORT on the I-th of K hosts; auto: as the cluster says."
 )
@@ -62,16 +62,17 @@ def main() -> int:
     """
     from mdfl_jax.core import hosts
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study import Interrupted, crew, make_study, memory
+    from mdfl_jax.study import Interrupted, make_study, memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.signals import apart
+    from mdfl_jax.study.workers import as_worker
 
     config = common.read_config(_QUICK.value)
     _check_not_swept(config)
     _check_together()
-    wanted, worker = _wanted(), crew.as_worker()
-    has_crew = worker is None and (_WORKERS.value > 1 or _ON.value != "")
+    wanted, worker = _wanted(), as_worker()
+    has_crew = worker is None and (_WORKERS.value > 1 or _ON.present > 0)
     common.setup_jax(_CACHE.value, only_cpu=wanted is not None or has_crew)
     hosts.start(_HOSTS.value)
     if wanted and wanted.kind != "cpu":
@@ -102,15 +103,16 @@ def main() -> int:
 def _check_together() -> None:
     """Refuse flags that do not go with several workers, and a place that is not there."""
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study.crew import place_of
+    from mdfl_jax.study.workers import CREWS
 
-    place_of(_ON.value)
+    if _ON.present:
+        CREWS.member(_ON.value)
     if _HOSTS.value:
         for flag in (_WORKERS, _ON, _DRY_RUN):
             if flag.value != flag.default:
                 raise UserError(f"--hosts={_HOSTS.value} is given with --{flag.name}: hosts compute one study together")
-    asked = f"--on={_ON.value}" if _ON.value else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
-    if _CLUSTER.value and not _ON.value:
+    asked = f"--on={_ON.value}" if _ON.present else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
+    if _CLUSTER.value and _ON.value == _ON.default:
         raise UserError(f"--cluster={_CLUSTER.value} is for --on=slurm and --on=ray")
     for flag in (_TARGET, _DRY_RUN):
         if asked and flag.value:
@@ -184,17 +186,16 @@ def _work(study: "Study", many: int) -> int:
 def _run(study: "Study", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
-    from mdfl_jax.study.crew import Crew, command, parse_settings, place_of
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
+    from mdfl_jax.study.workers import CREWS
 
-    workdir, many, settings = _workdir(study), _WORKERS.value, parse_settings(_CLUSTER.value)
-    place = place_of(_ON.value)(many, settings, workdir) if has_crew else None
-    crew = Crew(place, many, command()) if place else None
+    workdir = _workdir(study)
+    crew = CREWS[_ON.value](_WORKERS.value, _CLUSTER.value, workdir) if has_crew else None
 
     def begins(study: "Study", resume: bool) -> None:
         given = common.fields_of_user(common.value_of("config"))
-        print(plan(study, place.words if place else "", given), flush=True)
+        print(plan(study, crew.words if crew else "", given), flush=True)
         if resume:
             print(f"going on with the unfinished study in {workdir} (--overwrite starts anew)", flush=True)
 

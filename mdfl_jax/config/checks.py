@@ -545,7 +545,7 @@ def parse_save(text: str, rounds: int, eval_every: int) -> Save:
 
 
 LOGGERS: Registry[Any] = Registry("logger", contrib="loggers")
-"""Loggers: name -> a subclass of `mdfl_jax.study.loggers.line_logger.LineLogger`."""
+"""Loggers: name -> a subclass of `mdfl_jax.contrib.loggers.line_logger.LineLogger`."""
 
 
 def parse_loggers(text: str) -> list[str]:

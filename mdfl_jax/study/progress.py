@@ -1,35 +1,26 @@
-"""How far a running study is: counted by `Tally`, or by `TallyOfFiles` for its workers, and shown by `Progress`.
+"""How far a running study is: counted by `Tally` and shown by `Progress`.
 
 The display is a bar in a terminal or a notebook, else plain lines. Nothing of it is in the compiled programs. It is
 refreshed at each evaluation, and once a second by a thread of its own, so that a compilation of minutes is seen to be
 under way.
 """
 
-import json
 import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from mdfl_jax.core.outcomes import judged_key
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.storage.study_files import METRICS, run_files
-from mdfl_jax.study import events
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Found
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink
 from mdfl_jax.study.study import Run, Study
 
-
-class Looked(NamedTuple):
-    """The files of a study, which other processes run, may tell something new."""
-
-
-Event = events.Event | Looked
 _FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
 
 
@@ -51,6 +42,8 @@ class Tally:
       programs: The number of compiled programs.
       program: The number of the present program, counted from 1; 0 before the first.
       compiling_since: The time at which the compilation under way has begun, or None.
+      rounds_of: The rounds that each run has done, by the name of the run.
+      rate: The rounds per second of the present program, or of the one before while there are none; NaN at first.
     """
 
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic):
@@ -61,9 +54,9 @@ class Tally:
         self.total = study.experiment.rounds * self.num_runs
         self.compiling_since: float | None = None
         self.compile_seconds: list[float] = []
-        self._done: dict[str, int] = {}  # by the name of the run
+        self.rounds_of: dict[str, int] = {}
         self._here = (0, 0.0)  # rounds and seconds of the present program in this process
-        self._rate = math.nan
+        self.rate = math.nan
         self._since = clock()
         self.shown = ""  # what says how good the models are: a name of `_keys`
         self._values: dict[Run, float] = {}
@@ -80,9 +73,9 @@ class Tally:
             case Evaluated():
                 self._evaluated(event)
             case Ended(batch):
-                self._done |= dict.fromkeys(map(self.study.name, batch.runs), self.study.experiment.rounds)
+                self.rounds_of |= dict.fromkeys(map(self.study.name, batch.runs), self.study.experiment.rounds)
             case Found(run):
-                self._done[self.study.name(run)] = self.study.experiment.rounds
+                self.rounds_of[self.study.name(run)] = self.study.experiment.rounds
 
     def _evaluated(self, event: Evaluated) -> None:
         now, runs = self.clock(), event.batch.runs
@@ -92,13 +85,13 @@ class Tally:
         if event.rounds:
             rounds, seconds = self._here
             self._here = rounds + event.rounds * len(runs), seconds + now - self._since
-            self._rate = self._here[0] / max(self._here[1], 1e-9)
+            self.rate = self._here[0] / max(self._here[1], 1e-9)
         self._since = now
         self.round, self.at_once = int(event.metrics.round[0, -1]), len(runs)
-        self._done |= dict.fromkeys(map(self.study.name, runs), self.round)
-        self._note({run: of_run[-1] for run, of_run in zip(runs, event.lines)})
+        self.rounds_of |= dict.fromkeys(map(self.study.name, runs), self.round)
+        self.note({run: of_run[-1] for run, of_run in zip(runs, event.lines)})
 
-    def _note(self, lines: Mapping[Run, Mapping[str, Any]]) -> None:
+    def note(self, lines: Mapping[Run, Mapping[str, Any]]) -> None:
         """Note the value of the latest lines of some runs that says how good the models are.
 
         It is the accuracy. A task without one has an objective or a loss.
@@ -114,12 +107,7 @@ class Tally:
     @property
     def done(self) -> int:
         """The rounds that are done, of all runs."""
-        return sum(self._done.values())
-
-    @property
-    def rate(self) -> float:
-        """The rounds per second of the present program, or of the one before while there are none; NaN at first."""
-        return self._rate
+        return sum(self.rounds_of.values())
 
     @property
     def seconds_left(self) -> float:
@@ -183,55 +171,6 @@ class Tally:
         return f"{self.study.points[point].id} {text}"
 
 
-class TallyOfFiles(Tally):
-    """The numbers of a study that other processes run, from its files: the records of runs, and metrics.jsonl."""
-
-    def __init__(self, study: Study, workdir: Path, clock: Callable[[], float] = time.monotonic):
-        super().__init__(study, clock)
-        self.workdir, self._read = workdir, 0
-        self._begun: tuple[int, float] | None = None
-        self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.runs}
-
-    def take(self, event: Event) -> None:
-        """Look at the files."""
-        for line in self._new_lines():
-            found = self._names.get((str(line.get("point")), str(line.get("seed"))))
-            if found and isinstance(line.get("round"), int):
-                self._done[found[1]] = line["round"]
-                self._note({found[0]: line})
-        wanted = {name for _, name in self._names.values()}
-        finished = [name for name, _ in run_files(self.workdir) if name in wanted]
-        self._done |= dict.fromkeys(finished, self.study.experiment.rounds)
-        self._finished = len(finished)
-        if self._begun is None or self.done < self._begun[0]:  # the first look, or a lost worker's rounds count no more
-            self._begun = self.done, self.clock()
-        elif self.done > self._begun[0]:
-            self._rate = (self.done - self._begun[0]) / max(self.clock() - self._begun[1], 1e-9)
-
-    def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of metrics.jsonl since the last look."""
-        try:
-            with open(self.workdir / METRICS, "rb") as file:
-                self._read = 0 if self._read > file.seek(0, 2) else self._read  # a worker has begun it anew
-                file.seek(self._read)
-                new = file.read()
-        except OSError:  # no worker has written a line yet
-            return
-        whole = new[: new.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for text in whole.splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line
-
-    def where(self) -> str:
-        """Return how many runs have ended."""
-        return f"{self._finished} of {self.num_runs} runs have ended"
-
-
 def duration(seconds: float) -> str:
     """Return a duration in words, in its two largest units.
 
@@ -253,8 +192,8 @@ _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
 
 
 class _Display(Protocol):
-    def show(self, event: Event | None) -> None:
-        """Show the tally after an event, or after a second without one (None)."""
+    def show(self, has_news: bool) -> None:
+        """Show the tally after an event, or after a second without one."""
 
     def close(self) -> None:
         """End the display."""
@@ -269,10 +208,10 @@ class _Bar:
         self.is_notebook = hasattr(bar, "container") or type(sys.stderr).__module__.startswith("ipykernel")
         self.line = None if self.is_notebook else tqdm(bar_format="{desc}", position=1, leave=False, dynamic_ncols=True)
 
-    def show(self, event: Event | None) -> None:
+    def show(self, has_news: bool) -> None:
         """Refresh both. A notebook is not sent a message a second unless a program is compiled."""
         tally = self.tally
-        if self.is_notebook and event is None and not tally.compiling:
+        if self.is_notebook and not has_news and not tally.compiling:
             return
         parts = [tally.compiling or tally.speed()]
         if self.line is None:
@@ -297,7 +236,7 @@ class _Lines:
         self.said = clock()
         self.named = 0  # the program whose compilation was told
 
-    def show(self, event: Event | None) -> None:
+    def show(self, has_news: bool) -> None:
         """Print a line if it is time for one."""
         now, tally = self.clock(), self.tally
         if (since := tally.compiling_since) is not None:
@@ -306,7 +245,7 @@ class _Lines:
                 self._say(f"compiling program {tally.program} of {tally.programs} ({tally.names()}) ...")
             elif now - self.said >= LINE_EVERY and now - since >= LINE_EVERY:
                 self._say(tally.compiling)
-        elif event is not None and not isinstance(event, Compiling) and now - self.said >= LINE_EVERY and tally.speed():
+        elif has_news and now - self.said >= LINE_EVERY and tally.speed():
             part = f"{100 * tally.done / tally.total:.0f} %"
             self._say(f"{part}: {'; '.join(filter(None, (tally.where(), tally.values(), tally.speed())))}")
 
@@ -318,7 +257,7 @@ class _Lines:
         """Print nothing: the table follows."""
 
 
-class Progress(events.Sink):
+class Progress(Sink):
     """The sink that shows the progress of a study.
 
     Args:
@@ -344,10 +283,14 @@ class Progress(events.Sink):
 
     def take(self, event: Event) -> None:
         """Count an event and show it."""
+        self.count(partial(self.tally.take, event))
+
+    def count(self, count: Callable[[], None]) -> None:
+        """Call what counts, and show the tally."""
         if self.display is not None:
             with self.lock:
-                self.tally.take(event)
-                self.display.show(event)
+                count()
+                self.display.show(True)
 
     def __enter__(self) -> Self:
         if self.shown:
@@ -361,7 +304,7 @@ class Progress(events.Sink):
         while not self.over.wait(TICK):
             with self.lock:
                 if self.display is not None and not self.over.is_set():
-                    self.display.show(None)
+                    self.display.show(False)
 
     def __exit__(self, *error: object) -> None:
         self.over.set()

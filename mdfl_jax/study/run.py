@@ -23,7 +23,6 @@ from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.objects import given
@@ -32,7 +31,7 @@ from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Study, make_study, set_precision
 from mdfl_jax.study.workdir import RunFiles, WorkdirContent
-from mdfl_jax.study.workers import Worker, Workers
+from mdfl_jax.study.workers import Crew, Worker, Workers
 
 
 def print_to_stderr(line: str) -> None:
@@ -211,7 +210,7 @@ def run_or_resume(
             _begin(files, others, options.overwrite)
 
     if options.crew:
-        with options.crew.place:  # what is wrong in its settings is found before anything is removed
+        with options.crew:  # what is wrong in its settings is found before anything is removed
             with locked(workdir):
                 begin(Workers(workdir).others())
             options.crew.run(study, workdir, log, options.progress)

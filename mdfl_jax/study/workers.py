@@ -14,18 +14,23 @@ import os
 import platform
 import re
 import secrets
+import signal
 import threading
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from filelock import FileLock, Timeout
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import WORKERS
+
+if TYPE_CHECKING:
+    from mdfl_jax.study.study import Study
 
 BEAT = 5.0  # seconds after which a worker touches its file
 WATCH = 45.0  # seconds for which a worker of another machine may not touch its file
@@ -161,3 +166,43 @@ class Workers:
         for path in (self._file(token), self.folder / f"{token}.lock", *self.folder.glob(f".{token}.json.*")):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+class Crew(Protocol):
+    """Workers that one command starts and looks after. It is a context manager around the place where they run.
+
+    Attributes:
+      words: What the place is, for the line of the plan.
+    """
+
+    words: str
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def run(self, study: "Study", workdir: Path, log: Callable[[str], None], shows: bool) -> None:
+        """Run what is missing of a study, and show the progress if asked."""
+
+
+CREWS: Registry[Callable[[int, str, Path], Crew]] = Registry("place of workers", contrib="cluster")
+"""The crews by the value of --on: name -> (number of workers, text of --cluster, workdir) -> crew."""
+WORKER = "MDFL_JAX_WORKER"  # the variable of a worker that a crew has started: how many there are
+
+
+def as_worker() -> int | None:
+    """Return how many workers there are, if a crew has started this process; else None.
+
+    A worker ends as by SIGTERM when its standard input ends, since then nobody waits for it any more.
+    """
+    if WORKER not in os.environ:
+        return None
+    many = int(os.environ[WORKER])
+
+    def until_the_end() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=until_the_end, name="pipe", daemon=True).start()
+    return many

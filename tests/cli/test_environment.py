@@ -45,8 +45,8 @@ import jax
 import jax.numpy as jnp
 from mdfl_jax.config import default_config
 from mdfl_jax.metrics import HOLDS, metric
-from mdfl_jax.study.loggers import LOGGERS
-from mdfl_jax.study.loggers.line_logger import LineLogger
+from mdfl_jax.config.checks import LOGGERS
+from mdfl_jax.contrib.loggers.line_logger import LineLogger
 
 
 def fail(*_):

@@ -84,7 +84,7 @@ def test_plain_lines_are_rare_and_complete(study, monkeypatch):
         shown.take(Compiling(first))
         for after, number in ((0, 0), (2, 1), (31, 2)):
             clock.now += after
-            shown.display.show(None)
+            shown.display.show(False)
             assert len(said) == number
         assert said == [f"compiling program 1 of 2 ({shown.tally.names()}) ...", "compiling program 1 of 2: 33 s"]
         for at, number in ((0, 2), (2, 2), (4, 3)):

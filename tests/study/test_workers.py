@@ -14,8 +14,8 @@ from small import TINY
 from studies import assert_same
 
 from mdfl_jax.config.resolve import read_file
+from mdfl_jax.contrib.cluster.crew import TallyOfFiles
 from mdfl_jax.study import make_study, workers
-from mdfl_jax.study.progress import Looked, TallyOfFiles
 from mdfl_jax.study.workers import Workers
 
 ROUNDS = 400
@@ -158,14 +158,14 @@ def test_a_worker_of_this_machine_is_alive_as_long_as_its_process(tmp_path):
 def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]
     tally = TallyOfFiles(study, tmp_path, lambda: now[0])
-    tally.take(Looked())
+    tally.look()
     path, line = tmp_path / "metrics.jsonl", {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
     foreign, unfinished = json.dumps(line | {"point": "another", "round": 80}), json.dumps(line | {"seed": 1})[:20]
     path.write_text(f"{json.dumps(line)}\n{foreign}\n{{nothing\n{unfinished}")
     now[0] = 2.0
-    tally.take(Looked())
+    tally.look()
     assert (tally.done, tally.rate, tally.values()) == (8, 4.0, "accuracy (%): dcm 50.0")
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f"{study.name(study.runs[0])}.safetensors").touch()
-    tally.take(Looked())
+    tally.look()
     assert (tally.done, tally.where()) == (8 + ROUNDS, "1 of 8 runs have ended")

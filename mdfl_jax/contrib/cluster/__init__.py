@@ -1,1 +1,1 @@
-"""Clusters on which the workers of a study run: SLURM and Ray (`mdfl_jax.study.crew.Place`)."""
+"""Workers that one command starts: on this machine (`crew`), as jobs of SLURM, or as tasks of Ray."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mdfl_jax.contrib.cluster.crew import Order
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study.crew import Order
 
 _COMMON = {  # what settings are called here: for submitit, and for Ray
     "partition": ("slurm_partition", ""),

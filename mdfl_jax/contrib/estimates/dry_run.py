@@ -86,8 +86,8 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
     Raises:
       UserError: if the child found a mistake of the user.
     """
+    from mdfl_jax.cli.common import error_in
     from mdfl_jax.contrib.estimates.accounts import ENVIRONMENT
-    from mdfl_jax.study.crew import error_in
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
@@ -105,7 +105,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
 def _last_words(said: str, status: int) -> str:
     """Return one line that says why the compiler's process ended."""
-    from mdfl_jax.study.crew import end_in_words
+    from mdfl_jax.cli.common import end_in_words
 
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     reasons = [

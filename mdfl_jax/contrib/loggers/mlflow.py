@@ -13,9 +13,9 @@ from typing import Any
 
 from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.config.sections import flat
+from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study.events import Event
-from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 
 RUN, LAST = "mdfl_jax.run", "mdfl_jax.round"  # tags: which run it is, and its last round

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.config.checks import LOGGERS
+from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.storage.disk import Appended
-from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 
 _EVENTS = "events.out.tfevents."  # TensorBoard reads the files of a folder in the order of their names

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from mdfl_jax.config.checks import LOGGERS
+from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import write_json
-from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 
 PROJECT = "mdfl_jax"  # unless WANDB_PROJECT names another one

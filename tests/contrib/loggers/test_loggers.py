@@ -13,7 +13,7 @@ from small import TINY, told
 
 import mdfl_jax
 from mdfl_jax import Interrupted
-from mdfl_jax.study.loggers.line_logger import WORDS
+from mdfl_jax.contrib.loggers.line_logger import WORDS
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
 PACKAGES = {"mlflow": "mlflow", "tensorboard": "tensorboardX", "wandb": "wandb"}
