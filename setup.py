@@ -24,6 +24,7 @@ setup(
     package_dir=SHIPPED,
     package_data={
         "mdfl_jax.core": ["papers.bib"],
+        "mdfl_jax.contrib.comparison": ["*.jinja"],
         "mdfl_jax.report": ["assets/*"],
         "mdfl_jax.shipped.configs.data": ["*.gz", "ring_*.txt"],
     },

@@ -2,11 +2,9 @@
 
 mdfl report runs/digits [--x=bits] [--page_only]
 mdfl report runs/digits runs/radius [--out=runs/both] [--baseline="digits: dcm"]
-mdfl report runs
 mdfl report runs/digits --follow
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
 mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
-mdfl report runs/digits --table --to=table.tex [--rows=mobility] [--columns=radius] [--metric=final_accuracy]
 """
 
 import re
@@ -18,14 +16,12 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.core.outcomes import is_text_of
-from mdfl_jax.report import compare, figures, page, pivot
-from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.registry import MOVIES
+from mdfl_jax.report import figures, page
+from mdfl_jax.report.registry import COMPARISONS, MOVIES
 from mdfl_jax.results.results import Results
 from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.study_files import CONFIG, run_files
+from mdfl_jax.storage.study_files import CONFIG
 
 _DIRS = flags.DEFINE_multi_string("workdir", [], "Folder of a study. Words stand for it too; several are compared.")
 _X = flags.DEFINE_string(
@@ -44,19 +40,12 @@ _BASELINE = flags.DEFINE_string(
 )
 _PAGE_ONLY = flags.DEFINE_bool("page_only", False, "Write report.html only, no tables and no files of figures.")
 _FIGURE = flags.DEFINE_string("figure", None, "One figure, to be saved with --to; list: print their names.")
-_TABLE = flags.DEFINE_bool("table", None, "One table of a quantity by two settings, to be saved with --to.")
-_ROWS = flags.DEFINE_string("rows", None, "Setting of the rows of --table; default: that of the colours.")
-_COLUMNS = flags.DEFINE_string("columns", None, "Setting of the columns of --table; default: that with most values.")
-_METRIC = flags.DEFINE_string("metric", None, "Quantity of --table: an entry of summary.json. Default: final_accuracy.")
-_LABELS = flags.DEFINE_string("labels", None, "Names for tables and figures, in place of the study's: dcm=DCM; ...")
-_TO = flags.DEFINE_string(
-    "to", None, "File of --figure: .png, .pdf, .svg or .csv; of the map also .gif. Of --table: .md, .tex or .csv."
-)
+_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf, .svg or .csv; of the map also .gif.")
 _WIDTH = flags.DEFINE_string("width", None, "Width of --figure: column (3.5 inches), page (7.2; default) or inches.")
 _POINTS = flags.DEFINE_string(
     "points",
     None,
-    "Points of --figure and --table, separated by ';': ids, settings as in network.mobility=dcm, or indices as in 0,3.",
+    "Points of --figure: their ids, separated by ';'.",
 )
 _ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
 _FPS = flags.DEFINE_integer("fps", None, "Pictures a second of a moving map.", lower_bound=1)
@@ -74,18 +63,10 @@ def main() -> int:
         raise UserError("the folder of a study is missing: mdfl report DIR; several folders are compared")
     for name in (*dirs, _OUT.value or "", _TO.value or ""):
         check_path("the path", str(name))
-    asked = _asked(dirs)
+    asked = _asked()
     common.import_own_files()
-    if asked == "index":
-        if _OUT.value and not _OUT.value.endswith(".html"):
-            raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
-        print(page.write_index(dirs[0], _given_out(Path(_OUT.value)) if _OUT.value else None))
-    elif asked == "figure":
+    if asked == "figure":
         _save_figure(_read(dirs))
-    elif asked == "table":
-        run, path = _some(_read(dirs)), Path(str(_TO.value))
-        pivot.save(run, path, _ROWS.value or "", _COLUMNS.value or "", _METRIC.value or "final_accuracy")
-        print(path)
     elif asked == "follow":
         _follow(dirs)
     else:
@@ -93,56 +74,45 @@ def main() -> int:
     return 0
 
 
-OF_STUDIES = ("x", "baseline", "labels", "use")
 TAKES = {
-    "index": ("out",),
-    "figure": (*OF_STUDIES, "figure", "to", "width", "points", "rounds", "fps"),
-    "table": (*OF_STUDIES, "table", "to", "points", "rows", "columns", "metric"),
-    "follow": (*OF_STUDIES, "follow"),
-    "report": (*OF_STUDIES, "out", "page_only"),
+    "figure": ("x", "baseline", "use", "figure", "to", "width", "points", "rounds", "fps"),
+    "follow": ("x", "baseline", "use", "follow"),
+    "report": ("x", "baseline", "use", "out", "page_only"),
 }
 """What the command can be asked for, and the flags that each takes."""
-ADD = {"figure": "add --figure=NAME; --figure=list prints the names", "table": "add --table"}
 
 
-def _asked(dirs: Sequence[Path]) -> str:
+def _asked() -> str:
     """Return what the command is asked for, a key of `TAKES`.
 
     Raises:
       UserError: if a flag has no effect there, or if one is missing.
     """
     values = {name: flags.FLAGS[name].value for names in TAKES.values() for name in names}
-    given = [name for name, value in values.items() if not (value is None or value is False or value in ("", []))]
-    asked = next((name for name in ("figure", "table", "follow") if name in given), "report")
-    asked = "index" if len(dirs) == 1 and _holds_studies(dirs[0]) else asked
+    given = [name for name, value in values.items() if value not in (None, False, "", [])]
+    asked = next((name for name in ("figure", "follow") if name in given), "report")
     for name in given:
         if name in TAKES[asked]:
             continue
-        if asked == "index":
-            raise UserError(f"--{name} is for the report of a study; this folder holds several studies")
         if name in TAKES or name in TAKES["report"]:
             writes = "the page alone" if asked == "follow" else "no report"
             raise UserError(f"--{asked} writes {writes}, so it cannot be combined with --{name}")
-        home = next(of for of in ADD if name in TAKES[of])
-        raise UserError(f"--{name} is for one {home}: {ADD[home]}")
+        raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
     if values["figure"] == "list" and values["to"]:
         raise UserError(f"--figure=list prints the names of the figures, so --to={values['to']} has no effect")
-    if asked in ADD and values["figure"] != "list" and not values["to"]:
-        file = f"{values['figure']}.pdf" if asked == "figure" else "table.tex"
-        raise UserError(f"--to=FILE is missing: the file of the {asked}, such as {file}")
+    if asked == "figure" and values["figure"] != "list" and not values["to"]:
+        raise UserError(f"--to=FILE is missing: the file of the figure, such as {values['figure']}.pdf")
     return asked
 
 
-def _holds_studies(folder: Path) -> bool:
-    """Tell whether a folder holds the folders of studies, and no study of its own."""
-    if (folder / CONFIG).exists() or any(run_files(folder)):
-        return False
-    return folder.is_dir() and next(page.find_studies(folder), None) is not None
-
-
 def _read(dirs: Sequence[Path]) -> Results:
-    found = read_studies(dirs, _BASELINE.value, _X.value or "")
-    return found if _LABELS.value is None else found.labelled(_LABELS.value)
+    """Read the study, or several as one that compares them."""
+    if len(dirs) > 1:
+        return COMPARISONS["studies"](dirs, _BASELINE.value, _X.value or "")
+    if _BASELINE.value:
+        only = "only a comparison of several studies takes it; name several folders"
+        raise UserError(f"--baseline={_BASELINE.value}: {only}")
+    return Results.read(dirs[0]).shown(_X.value or "")
 
 
 def _given_out(out: Path) -> Path:
@@ -182,8 +152,6 @@ def _write(run: Results, dirs: Sequence[Path]) -> Path:
             disk.write_text(path, page.render(run))
             return path
         page.write(run, path.parent)
-        if run.parts:
-            compare.write_differences(run, path.parent / "tables")
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path
@@ -215,46 +183,19 @@ def _some(run: Results) -> Results:
 
 
 def _indices(run: Results, text: str) -> list[int]:
-    """Return the indices of the sweep points that a text names: by ids, by settings or by indices.
+    """Return the indices of the sweep points whose ids a text names.
 
     Raises:
-      UserError: if there is no such sweep point.
+      UserError: if there is no such sweep point, or if none or one twice is named.
     """
     ids = run.points
-    parts = [part.strip() for part in text.split(";") if part.strip()]
-    if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text) and text.strip() not in ids:
-        parts = [part.strip() for part in text.split(",")]
-    found = []
-    for part in parts:
-        if part in ids:
-            found.append(ids.index(part))
-        elif part.isascii() and part.isdigit() and int(part) < len(ids):
-            found.append(int(part))
-        elif "=" in part and (of_settings := _with_settings(run, part)):
-            found += [p for p in of_settings if p not in found]
-        else:
-            raise UserError(
-                f"--points={text}: {unknown_name('point', part, ids)}; or an index from 0 to {len(ids) - 1}"
-            )
-    if not found or len(set(found)) < len(found):
+    names = [part.strip() for part in text.split(";") if part.strip()]
+    for name in names:
+        if name not in ids:
+            raise UserError(f"--points={text}: {unknown_name('point', name, ids)}")
+    if not names or len(set(names)) < len(names):
         raise UserError(f"--points={text}: it must name at least one point, and none twice; known: {'; '.join(ids)}")
-    return found
-
-
-def _with_settings(run: Results, text: str) -> list[int]:
-    """Return the sweep points with some settings, as in 'network.mobility=dcm, network.radius=3'.
-
-    Raises:
-      UserError: if the study does not vary such a setting.
-    """
-    wanted = [part.partition("=")[::2] for part in text.split(",")]
-    axes = [(next((of for of in run.axes if name.strip() in (of.path, of.name)), None), name) for name, _ in wanted]
-    for axis, name in axes:
-        if axis is None:
-            known = [axis.path for axis in run.axes]
-            raise UserError(f"--points={text}: {unknown_name('varying setting', name.strip(), known)}")
-    tests = [(axis.values, value.strip()) for (axis, _), (_, value) in zip(axes, wanted) if axis]
-    return [p for p in range(len(run.points)) if all(is_text_of(values[p], value) for values, value in tests)]
+    return list(map(ids.index, names))
 
 
 def _follow(dirs: Sequence[Path]) -> None:

@@ -1,27 +1,26 @@
-"""Makes report.html, one page without external resources, and the page that lists the studies of a folder."""
+"""Makes report.html, one page without external resources."""
 
 import base64
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import compare, figures, pivot, tables
+from mdfl_jax.report import figures, tables
 from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.sheet import MISSING
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.records import read_study, title_of
+from mdfl_jax.results.records import title_of
 from mdfl_jax.results.results import VIEWS, Results, list_files
-from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.study_files import CONFIG, locked, run_path, runs_in
+from mdfl_jax.storage.study_files import CONFIG, locked
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -61,7 +60,7 @@ def write(study: Results, folder: Path) -> Path:
                 alone.enter_context(locked(folder))
                 for name in ("", "tables", "figures"):
                     disk.remove_parts(folder / name)
-            made = [*tables.write(study, folder / "tables"), *pivot.write(study, folder / "tables")]
+            made = tables.write(study, folder / "tables")
             pictures = figures.write_figures(study, folder / "figures")
             disk.write_text(path, render(study, pictures))
             files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
@@ -99,7 +98,6 @@ def render(study: Results, pictures: Mapping[str, Path] | None = None) -> str:
         remarks=study.remarks,
         verdict=verdict(study),
         setting="" if study.parts else describe_setting(study),
-        compared=compare.describe_comparison(study),
         columns=tables.page_columns(study),
         looks=looks(study),
         note=tables.note(study),
@@ -124,6 +122,9 @@ def _panel(study: Results, name: str, picture: Path | None) -> dict[str, Any]:
     with own_files.errors_in_one_line():
         chart = panel.chart(study)  # of a Matplotlib figure there is none
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
+        found |= dict.fromkeys(("html", "data", "picture"))
+    if chart and chart.kind == "html":
+        return found | {"html": Markup(chart.data["html"])}
     if chart:
         return found | {"data": Markup(dumps(chart.data))}
     png = picture.read_bytes() if picture else figures.png_of(study, name)
@@ -132,7 +133,7 @@ def _panel(study: Results, name: str, picture: Path | None) -> dict[str, Any]:
 
 def _assets(panels: list[dict[str, Any]]) -> list[Path]:
     """Return the files of a page: those of every page, and KIND.css and KIND.js of the kinds of its charts."""
-    kinds = dict.fromkeys(panel["chart"].kind for panel in panels if panel["chart"])
+    kinds = dict.fromkeys(panel["chart"].kind for panel in panels if panel["data"])
     own = [ASSETS / f"{kind}{end}" for end in (".css", ".js") for kind in kinds]
     usual = ("page.css", "plotly-cartesian.min.js", "core.js", "table.js")
     return [*(ASSETS / name for name in usual), *(path for path in own if path.is_file())]
@@ -145,107 +146,3 @@ def _study(study: Results) -> Markup:
         for name, look in zip(study.points, looks(study))
     ]
     return Markup(dumps({"points": points}))
-
-
-DEEPEST = 3  # folders below the given one in which studies are looked for
-INDEX = "index.html"
-_MARK = "mdfl_jax: studies"  # how the page of `write_index` is known again
-
-
-class Listed(NamedTuple):
-    """A row of the page.
-
-    Attributes:
-      folder: The folder of the study, below that of the page.
-      page: The path of its report, below that of the page; '' if there is none.
-      title: Its title, or its name.
-      done, runs: How many of its runs are there, and how many it has.
-      points, seeds, rounds: How many of these it has.
-      verdict: What it has shown, in a sentence, or why it cannot be read.
-    """
-
-    folder: str
-    page: str
-    title: str
-    done: int
-    runs: int
-    points: int
-    seeds: int
-    rounds: int
-    verdict: str
-
-
-def find_studies(folder: Path) -> Iterator[Path]:
-    """Yield the folders of studies below a folder, in the order of their names. No link is followed."""
-
-    def below(path: Path, depth: int) -> Iterator[Path]:
-        try:
-            inner = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
-        except OSError:
-            return
-        for entry in inner:
-            if (entry / CONFIG).is_file():
-                yield entry
-            if depth < DEEPEST:
-                yield from below(entry, depth + 1)
-
-    yield from below(folder, 1)
-
-
-def list_study(folder: Path, workdir: Path) -> Listed:
-    """Return the row of a study.
-
-    Args:
-      folder: The folder of the page.
-      workdir: The folder of the study.
-    """
-    place, page = str(workdir.relative_to(folder)), workdir / "report.html"
-    link = str(page.relative_to(folder)) if page.is_file() else ""
-    try:
-        manifest = read_study(workdir)
-        names = [run for _, _, run in runs_in(manifest)]
-        done = sum(run_path(workdir, run).is_file() for run in names)
-        about = len(manifest["points"]), len(manifest["seeds"]), int(manifest["config"]["rounds"])
-        title = title_of(manifest) or place
-    except UserError as error:
-        return Listed(place, link, place, 0, 0, 0, 0, 0, str(error))
-    try:
-        said = verdict(Results.read(workdir).shown())[0]
-    except NotYetError:
-        said = "It has no evaluation yet."
-    except UserError as error:
-        said = str(error)
-    return Listed(place, link, title, done, len(names), *about, said)
-
-
-def render_index(folder: Path) -> str:
-    """Return the page of the studies below a folder as HTML. Every text of a study is escaped.
-
-    Raises:
-      UserError: If there is no study below the folder.
-    """
-    rows = [list_study(folder, workdir) for workdir in find_studies(folder)]
-    if not rows:
-        raise UserError(f"{folder}: it holds no study, and neither do the folders in it")
-    assets = [ASSETS / name for name in ("page.css", "core.js", "table.js")]
-    return _fill("index.html.jinja", assets, title=f"Studies in {folder.resolve().name}", mark=_MARK, rows=rows)
-
-
-def write_index(folder: Path, path: Path | None = None) -> Path:
-    """Write the page of the studies below a folder, and return its path.
-
-    Args:
-      folder: The folder.
-      path: The file; None: index.html in the folder. A file there that is no page of this kind is not replaced.
-
-    Raises:
-      UserError: If there is no study, or if the file cannot be written.
-    """
-    path = path or folder / INDEX
-    try:
-        if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
-            raise UserError(f"{path}: it is a file of something else; name another one with --out=FILE.html")
-        disk.write_text(path, render_index(folder))
-    except OSError as error:
-        raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
-    return path

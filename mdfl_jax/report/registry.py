@@ -43,7 +43,7 @@ class Chart(NamedTuple):
 
     Attributes:
       kind: the name of the function that draws it: "plotly", or one that a script of `mdfl_jax/report/assets` registers
-        with `mdfl.register`.
+        with `mdfl.register`; or "html", a part of the page without a script, whose data are {"html": its text}.
       data: the input of this function, a tree of dictionaries, lists, texts, numbers and NumPy arrays. For "plotly" it
         has "traces" and "layout", as plotly.js takes them; colours and fonts of the page are added.
     """
@@ -135,7 +135,9 @@ def _check_is_called(field: str, function: Any, arguments: int) -> None:
         pass
 
 
-FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib="panels")
+FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib=("panels", "comparison"))
+COMPARISONS: Registry[Callable[[Sequence[Path], str, str], Results]] = Registry("comparison", contrib="comparison")
+"""What reads several studies as one: "studies", a function of their folders, the baseline and the x axis."""
 MOVIES: Registry[Callable[..., Path]] = Registry("moving picture", contrib="movie")
 """What writes the map as a moving picture, by the ending of the file, such as .gif.
 

@@ -13,7 +13,6 @@ from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
-from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import VIEWS, Results
 from mdfl_jax.results.statistics import difference, power_in_words
 
@@ -123,7 +122,7 @@ def sheet(results: Results, full: bool = False) -> Sheet:
     found = [(column, column.cells(study)) for column in number_columns(study)]
     kept = [(column, cells) for column, cells in found if column.says_something(cells)]
     accuracy = next((len(settings) + k for k, (column, _) in enumerate(kept) if column.key == "final_accuracy"), 0)
-    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy", paired=pairs_of(study))}
+    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy", paired=study.pairing)}
     rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
     header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
     return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), note(results))
@@ -151,7 +150,7 @@ def best_and_ties(
       key: the entry that is compared.
       better: ``max`` or ``min``.
       paired: tells of two points, by their ids, whether their runs are paired by seed
-        (`mdfl_jax.results.pairing.pairs_of`).
+        (`Results.pairing`).
     """
     means = [mean_of(point.get(key)) for point in points]
     best = best_of([Cell("", None if mean is None or math.isnan(mean) else mean) for mean in means], better)
@@ -358,7 +357,7 @@ def page_columns(study: Results) -> list[Column]:
         title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
         bold = (
-            best_and_ties(study.outcomes, "final_accuracy", paired=pairs_of(study))
+            best_and_ties(study.outcomes, "final_accuracy", paired=study.pairing)
             if column.key == "final_accuracy"
             else ()
         )

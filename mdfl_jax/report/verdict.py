@@ -11,7 +11,6 @@ from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, known_seeds
 from mdfl_jax.report.sheet import on_seeds
 from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, seeds_in_words
 from mdfl_jax.results import statistics
-from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import Results
 
 Point = Mapping[str, Any]
@@ -102,7 +101,7 @@ def verdict(study: Results) -> list[str]:
     the loss of the mean model. Of a sweep with `select` only the chosen points count.
     """
     study = study.chosen()
-    summary, config, paired = study.summary, study.config, pairs_of(study)
+    summary, config, paired = study.summary, study.config, study.pairing
     points = study.outcomes
     names = {name: _quoted(label) for name, label in zip(study.points, study.labels)}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)

@@ -19,7 +19,7 @@ from mdfl_jax.core.metric import AXIS, CLASSES, CLIENT_BYTES, CLIENTS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.outcomes import judged_key, number, selected_fields
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.sweep_text import labels_of, show
+from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.axes import Axis, point_labels, short, spaced, sweep_axes, value_of
 from mdfl_jax.results.evaluations import NOT_METRICS, Curve, Evaluations
@@ -98,7 +98,8 @@ class Results:
       x_axis: the x axis of the accuracy curves: "rounds" or the name of a metric.
       remarks: sentences for the top of the page, such as how far an unfinished study is.
       places: the index in the summary of each sweep point that is shown. () stands for all.
-      parts: of a comparison of studies: each sweep point's study and its index there (`mdfl_jax.report.compare`).
+      parts: of a comparison of studies: each sweep point's study and its index there.
+      pairing: tells of the ids of two sweep points whether their runs are paired by seed, as those of one study are.
     """
 
     manifest: dict[str, Any]
@@ -111,6 +112,7 @@ class Results:
     remarks: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
     parts: tuple[tuple["Results", int], ...] = ()
+    pairing: Callable[[str, str], bool] = lambda one, other: True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", self.places or tuple(range(len(self.summary["points"]))))
@@ -431,19 +433,6 @@ class Results:
             arrays=LazyArrays({"rounds": lambda: self.arrays["rounds"], **of_run}),
             places=(),
         )
-
-    def labelled(self, labels: str) -> Self:
-        """Return the same study with other names for tables and figures, in the form of the field `labels`.
-
-        Raises:
-          UserError: if the text is not of that form, or if it names a value or a setting that does not vary here.
-        """
-        known = {axis.path for axis in self.axes}
-        known |= {key for axis in self.axes for text in map(show, axis.values) for key in (text, f"{axis.path}={text}")}
-        for name in labels_of(labels):
-            if name not in known:
-                raise UserError(f"--labels={labels}: {unknown_name('value or setting', name, sorted(known))}")
-        return dataclasses.replace(self, manifest={**self.manifest, "config": {**self.config, "labels": labels}})
 
     def history(self, point: int, name: str) -> np.ndarray | None:
         """Return an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.

@@ -25,7 +25,7 @@ run --out=half => --out=half: it holds a study; choose another folder
 run --out=no/both => --out=no/both: there is no folder 'no'
 run/config.json => run/config.json: it is a file, not the folder of a study
 run --figure=list --to=a.pdf => --figure=list prints the names of the figures, so --to=a.pdf has no effect
-moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement; dam: a movie has one
+moves --figure=map --to=a.gif '--points=static; random_movement; dam' => a movie has one
 run --figure=mine --to=m.csv => one of your own needs --use=FILE
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
@@ -36,11 +36,6 @@ run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column
 run --figure=accuracy --to=a.pdf '--points=dam; dmc' => unknown point 'dmc' (did you mean 'dcm'?)
 run --to=a.pdf => --to is for one figure: add --figure=NAME
 run --figure=accuracy --to=a.pdf --points=network.mobility=dmc => unknown point 'network.mobility=dmc'
-run --table => --to=FILE is missing: the file of the table, such as table.tex
-run --table --to=a.tex => --table: it needs two varying settings
-two --table --to=a.tex --rows=alpha => --rows=alpha: unknown varying setting 'alpha'
-run --rows=radius => --rows is for one table: add --table
-run --labels=dcm => labels: 'dcm' is not of the form value=name
 run --follow --out=a.html => --follow writes the page alone, so it cannot be combined with --out
 """
 WORKS = {
@@ -50,11 +45,9 @@ WORKS = {
     "beside": ["run", "half", "--page_only"],
     "names": ["run", "--figure=list"],
     "pdf": ["run", "--figure=accuracy", "--to=a.pdf", "--width=column", "--points=static; dcm"],
-    "csv": ["run", "--figure=accuracy", "--to=a.csv", "--points=network.mobility=dcm", "--labels=dcm=DCM"],
+    "csv": ["run", "--figure=accuracy", "--to=a.csv", "--points=dcm"],
     "own": ["run", "--figure=mine", "--to=m.csv", "--use=mine.py"],
     "own page": ["run", "--out=own.html", "--use=mine.py"],
-    "table": ["two", "--table", "--to=a.tex", "--columns=mobility", "--labels=dcm=DCM"],
-    "again": ["run", "--figure=accuracy", "--to=b.pdf", "--width=column", "--points=0,3"],
 }
 OWN = """from mdfl_jax.report.picture import Picture, Plot, Scale, Series
 from mdfl_jax.report.registry import figure
@@ -73,8 +66,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     write_workdir(folder / "run", positions=False)
     write_workdir(folder / "moves", seeds=1)
-    pairs = [{"network.mobility": rule, "network.radius": r} for rule in ("static", "dcm") for r in (1.0, 2.0)]
-    write_workdir(folder / "two", pairs, positions=False)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
     (folder / "empty").mkdir()
     (folder / "mine.py").write_text(OWN)
@@ -113,10 +104,8 @@ def test_what_works(answered, folder):
     assert "A figure of somebody else." in (folder / "own.html").read_text()
     assert "A figure of somebody else." not in (folder / "run" / "report.html").read_text()
     assert found["names"].out.startswith("accuracy ")
-    assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"DCM"}
-    assert r"& \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()
+    assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"dcm"}
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
-    assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
 
 
 def test_the_page_waits_for_a_study_and_is_written_until_the_study_has_finished(folder):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.report.compare import read_studies
+from mdfl_jax.contrib.comparison.compare import read_studies
 from mdfl_jax.report.page import render
 from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir

@@ -5,6 +5,7 @@ evaluated. Differences are to a point of the first study. They are paired by see
 places; all others have Welch's interval.
 """
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,15 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from mdfl_jax.contrib.comparison.pairing import pairs_of, why_unpaired
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.core.sweep_text import show
+from mdfl_jax.report.registry import COMPARISONS, Chart, panel
 from mdfl_jax.report.setting import describe_setting
-from mdfl_jax.report.sheet import Cell, percent_cell, write_csv
+from mdfl_jax.report.sheet import Cell, percent_cell
 from mdfl_jax.report.style import looks
-from mdfl_jax.results.pairing import why_unpaired
 from mdfl_jax.results.results import ROUNDS, Results
 from mdfl_jax.results.statistics import difference
 from mdfl_jax.results.unfinished import summarize_at
@@ -119,20 +122,17 @@ def accuracy_gap(part: tuple[Results, int], other: tuple[Results, int], at: int 
 MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings that decide what the accuracy is
 
 
+@COMPARISONS.register("studies")
 def read_studies(workdirs: Sequence[Path], baseline: str = "", x_axis: str = "") -> Results:
-    """Read one study, or several as one that compares them (`compare`).
+    """Read several studies as one that compares them (`compare`).
 
     Raises:
-      UserError: as `Results.read` and `compare`; if a folder is given twice; or if a baseline is given for one study.
+      UserError: as `Results.read` and `compare`; or if a folder is given twice.
     """
     twice = [path for path, count in Counter(path.resolve() for path in workdirs).items() if count > 1]
     if twice:
         raise UserError(f"{twice[0]}: this study is given twice")
-    if len(workdirs) > 1:
-        return compare([Results.read(path).shown() for path in workdirs], baseline, x_axis)
-    if baseline:
-        raise UserError(f"--baseline={baseline}: only a comparison of several studies takes it; name several folders")
-    return Results.read(workdirs[0]).shown(x_axis)
+    return compare([Results.read(path).shown() for path in workdirs], baseline, x_axis)
 
 
 def names_of(studies: Sequence[Results]) -> list[str]:
@@ -173,9 +173,9 @@ def compare(studies: Sequence[Results], baseline: str = "", x_axis: str = "") ->
     for entry, other, part in zip(points, references(points, parts, baseline), parts):
         entry["baseline"] = None if other is None else points[other]["id"]
         entry["difference_to_baseline"] = None if other is None else accuracy_gap(part, parts[other], at)
-    found = {entry["baseline"] for entry in points} - {None}
+    baselines = {entry["baseline"] for entry in points} - {None}
     metrics = {entry["key"]: entry for study in reversed(studies) for entry in study.summary.get("metrics", ())}
-    summary = {"schema": SCHEMA, "baseline": found.pop() if len(found) == 1 else "", "points": points}
+    summary = {"schema": SCHEMA, "baseline": baselines.pop() if len(baselines) == 1 else "", "points": points}
     summary |= {"metrics": list(metrics.values())} if metrics else {}
     if at and (remarks or any("round" in study.summary for study in studies)):  # otherwise it is the end of all
         summary["round"] = at
@@ -193,7 +193,7 @@ def compare(studies: Sequence[Results], baseline: str = "", x_axis: str = "") ->
     }
     x, of_x = _x_axis(named, x_axis)
     own = [f"{name}: {study.remarks[0]}" for name, study in named.items() if study.remarks]
-    return Results(
+    found = Results(
         manifest,
         summary,
         list(itertools.chain(*(_renamed(study.lines, "point", of) for study, of in zip(studies, ids)))),
@@ -203,6 +203,7 @@ def compare(studies: Sequence[Results], baseline: str = "", x_axis: str = "") ->
         remarks=(*own, *_unlike(named), *remarks, *of_x),
         parts=tuple(parts),
     )
+    return dataclasses.replace(found, pairing=pairs_of(found))
 
 
 def _renamed(entries: Iterable[Mapping[str, Any]], key: str, ids: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -289,9 +290,6 @@ def _unlike(studies: Mapping[str, Results]) -> list[str]:
     return [f"{said}: {'; '.join(differ)}."] if differ else []
 
 
-_HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
-
-
 class Same(NamedTuple):
     """A sweep point and the first study's point with the same settings, as cells of a table."""
 
@@ -307,22 +305,26 @@ def names_in(study: Results) -> list[str]:
     return list(dict.fromkeys(str(point["overrides"][STUDY]) for point in study.outcomes))
 
 
-def describe_comparison(study: Results) -> dict[str, Any] | None:
-    """Return what the template of the page needs of a comparison, or None if the run is one study."""
-    if not study.parts:
-        return None
+def _caption(study: Results) -> str:
+    """Return which metrics a study lacks."""
+    return " ".join(lacking(dict(zip(names_in(study), study.studies))))
+
+
+@panel("studies", caption=_caption, applies=lambda study: bool(study.parts), place=0, title="The studies")
+def studies(study: Results) -> Chart:
+    """Say what the studies are, in which settings they differ, and which of their runs are paired."""
     names = names_in(study)
     named = dict(zip(names, study.studies))
-    configs = {name: {"inputs": {}, **one.config} for name, one in named.items()}
-    return {
-        "names": names,
+    found = {
         "studies": [{"name": name, "setting": describe_setting(one)} for name, one in named.items()],
-        "settings": differing(configs),
+        "settings": differing({name: {"inputs": {}, **one.config} for name, one in named.items()}),
         "paired": list(describe_pairing(study)),
-        "lacking": lacking(named),
         "same": same_settings(study),
         "first": names[0],
     }
+    loader = FileSystemLoader(Path(__file__).parent)
+    pages = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    return Chart("html", {"html": pages.get_template("studies.html.jinja").render(names=names, **found)})
 
 
 def describe_pairing(study: Results) -> Iterator[str]:
@@ -378,16 +380,3 @@ def same_settings(study: Results) -> list[Same]:
         kind = f"{gap['seeds']} seeds in pairs" if gap["paired"] else "not paired"
         found.append(Same(labels[p].label, here, there, percent_cell(gap, "+"), kind))
     return found
-
-
-def write_differences(study: Results, folder: Path) -> Path:
-    """Write differences.csv into a folder, and return its path.
-
-    It has each sweep point's difference to its baseline, as fractions, and whether it is paired.
-    """
-    rows: list[Sequence[Any]] = [_HEADER]
-    for point in study.outcomes:
-        gap = point.get("difference_to_baseline") or {}
-        numbers = (gap.get(key) for key in ("mean", "ci95", "paired", "seeds", "why"))
-        rows.append([point["id"], point.get("baseline"), *numbers])
-    return write_csv(folder / "differences.csv", rows)

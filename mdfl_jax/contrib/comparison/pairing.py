@@ -45,10 +45,7 @@ def why_unpaired(a: Results, p: int, b: Results, q: int) -> str:
 
 
 def pairs_of(study: Results) -> Callable[[str, str], bool]:
-    """Return a function that tells of two sweep points, by their ids, whether their runs are paired by seed.
-
-    Those of one study always are. Those of two studies are compared with each other when the function asks.
-    """
+    """Return `Results.pairing` of a comparison. Runs of one study are paired; others are compared when it is asked."""
     parts = {name: study.study_of(p) for p, name in enumerate(study.points)}
 
     def paired(one: str, other: str) -> bool:

@@ -10,7 +10,6 @@ from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
 from mdfl_jax.report.tables import NumberColumn, best_and_ties, number_columns
 from mdfl_jax.results.axes import Axis, spaced
-from mdfl_jax.results.pairing import pairs_of
 from mdfl_jax.results.results import Results
 
 
@@ -68,7 +67,7 @@ def pivot(study: Results, rows: str = "", columns: str = "", metric: str = "fina
         bold |= {
             (row, len(down) + k)
             for k, of in enumerate(points)
-            for row in best_and_ties(of, metric, better, pairs_of(study))
+            for row in best_and_ties(of, metric, better, study.pairing)
         }
     header = [*(axis.name for axis in down), *across.distinct]
     interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
@@ -113,12 +112,6 @@ def _quantity(study: Results, key: str) -> NumberColumn:
     return usual.get(key, NumberColumn(key, spaced(key), is_share=key.endswith("accuracy")))
 
 
-def write(study: Results, folder: Path) -> list[Path]:
-    """Write pivot.md, .tex and .csv into a folder, of a sweep of two settings or more, and return the paths."""
-    found = pivot(study)
-    return sheet.write(folder / "pivot", found.sheet, found.numbers) if found else []
-
-
 _ENDINGS = (".md", ".tex", ".csv")
 
 
@@ -132,7 +125,7 @@ def save(study: Results, path: Path, rows: str, columns: str, metric: str) -> No
         raise UserError(f"--to={path}: a table ends in {', '.join(_ENDINGS)}")
     found = pivot(study, rows, columns, metric)
     if found is None:
-        raise UserError("--table: it needs two varying settings; tables/summary.tex has a row for each point")
+        raise UserError("the table needs two varying settings; tables/summary.tex has a row for each point")
     try:
         if path.suffix == ".csv":
             sheet.write_csv(path, found.numbers)

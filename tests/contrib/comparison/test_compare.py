@@ -1,6 +1,5 @@
 """Comparisons of several studies: which runs are paired, at which round, and what is said of it."""
 
-import csv
 import functools
 import json
 
@@ -8,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mdfl_jax.contrib.comparison.compare import names_of, read_studies
+from mdfl_jax.contrib.comparison.pairing import why_unpaired
 from mdfl_jax.contrib.panels import traffic
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.compare import names_of, read_studies, write_differences
 from mdfl_jax.report.page import render, write
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.pairing import pairs_of, why_unpaired
 from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import change, edit
@@ -110,7 +109,7 @@ def test_common_seeds_are_paired_point_by_point(tmp_path):
     assert read_studies([a, b]).outcomes[2]["difference_to_baseline"]["seeds"] == 3
     one = write_workdir(tmp_path / "c", [{"data.alpha": 0.1}, {"data.alpha": 1.0}])
     run = read_studies([one, write_workdir(tmp_path / "d", [{"data.alpha": 10.0}, {"data.alpha": 0.1}])])
-    paired, ids = pairs_of(run), run.points
+    paired, ids = run.pairing, run.points
     found = {(mine, other) for mine in ids[:2] for other in ids[2:] if paired(mine, other) and paired(other, mine)}
     assert found == {("c: 0.1", "d: 0.1")}
     assert paired(*ids[:2])  # one study
@@ -159,8 +158,4 @@ def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
     folder.mkdir()
     run = read_studies(two)
     assert write(run, folder) == folder / "report.html"
-    path = write_differences(run, folder / "tables")
     assert before == {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
-    rows = list(csv.DictReader(path.open()))
-    assert [row["point"] for row in rows] == run.points
-    assert float(rows[3]["difference_mean"]) == run.outcomes[3]["difference_to_baseline"]["mean"]

@@ -1,0 +1,1 @@
+"""Several studies as one, in all tables, figures and panels: `mdfl report runs/one runs/two`."""
