@@ -1,8 +1,8 @@
-"""The setting of a study: the worlds of its points, its experiment in words, and how it was made."""
+"""The setting of a study: the worlds of its points, its main settings, and how it was made."""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from mdfl_jax.core.papers import Paper
 from mdfl_jax.core.sweep_text import labels_for, labels_of, show
 from mdfl_jax.report.sheet import number
-from mdfl_jax.results.axes import as_number, is_attacked, short, spaced
+from mdfl_jax.results.axes import as_number, short, spaced
 from mdfl_jax.results.results import Results, kept
 from mdfl_jax.storage.study_files import no_streets
 
@@ -151,174 +151,62 @@ def _reach(value: object) -> float:
 
 
 _MANY = 9  # of more numbers, only the first and the last are named
-SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
-
-
-def describe_setting(study: Results) -> str:
-    """Describe the experiment in sentences. A setting that varies is given with all its values."""
-    words = _Words(study)
-    sentences = (_who(words), _split(words), _meeting(words), _attack(words), _length(words), _varied(words))
-    return " ".join(f"{text.strip()}." for text in sentences if text)
-
-
-class _Words:
-    """The settings of a study as texts; it remembers which of them a clause has used."""
-
-    def __init__(self, study: Results) -> None:
-        self.study = study
-        self.axes = {axis.path: axis for axis in study.axes}
-        self.used: set[str] = set()
-        self.labels = labels_of(study.config.get("labels") or "")
-
-    def value(self, path: str) -> str | None:
-        """Return the value of a setting, or all its values if it varies; None if it has none."""
-        self.used.add(path)
-        if path not in self.axes:
-            plain = self.study.value(0, path)
-            text, labels = show(plain), labels_for(self.labels, path)
-            return None if plain in (None, "") else short(labels[text]) if text in labels else _in_words(text)
-        if len(ordered := list(self.axes[path].numbers)) > _MANY:
-            return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
-        *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))
-        return f"{', '.join(first)} or {last}"
-
-    def clause(self, template: str, path: str) -> str:
-        """Return a template with the value of a setting, or "" if it has none."""
-        text = self.value(path)
-        return "" if text is None else template.format(text)
-
-    def everywhere(self, test: Callable[[int], Any]) -> bool:
-        """Tell whether a test holds for all sweep points, given by index."""
-        return all(test(p) for p in range(len(self.study.outcomes)))
-
-    def has(self, path: str) -> bool:
-        """Tell whether a setting is neither empty nor zero in all sweep points."""
-        return self.everywhere(lambda p: self.study.value(p, path))
-
-
-SPELLED = {
-    "inf": "infinity",
-    "dam": "DAM (distribution-aware movement)",
-    "dcm": "DCM (distribution-aware cluster-centre movement)",
-    "dpsgd": "D-PSGD (decentralized parallel stochastic gradient descent)",
-    "metropolis_hastings": "Metropolis-Hastings",
+NAMED = {
+    "network.num_clients": "clients",
+    "network.num_mobile": "mobile clients",
+    "network.mobility": "mobility",
+    "trace.file": "trace",
+    "network.graph": "graph",
+    "network.grid_size": "side of the grid",
+    "network.radius": "contact radius",
+    "server.pattern": "meetings with a server",
+    "data.name": "data",
+    "data.partition": "partition",
+    "data.alpha": "alpha",
+    "model.name": "model",
+    "algorithm.name": "algorithm",
+    "algorithm.lr": "learning rate",
+    "algorithm.aggregation": "aggregation",
+    "network.mixing": "mixing weights",
+    "attack.name": "attack",
+    "rounds": "rounds",
+    "eval_clients": "clients in an evaluation",
+    "eval_samples": "test samples in an evaluation",
 }
-"""Values that have another form in a sentence, which says once what an abbreviation stands for."""
+"""The settings that the page names, in this order, and then what else a sweep varies."""
+IN_SPACE = ("network.num_mobile", "network.mobility", "network.grid_size", "network.radius")
+OF_DATA_SETS = ("data.partition", "data.alpha", "model.name")
 
 
-def _in_words(text: str) -> str:
-    return SPELLED.get(text) or spaced(text)
+def describe_setting(study: Results) -> list[tuple[str, str]]:
+    """Return the main settings of a study, and all that it varies, as pairs of a name and the values in words."""
+    axes, points = {axis.path: axis for axis in study.axes}, range(len(study.points))
+    labels = labels_of(study.config.get("labels") or "")
 
+    def has(path: str) -> bool:
+        return all(study.value(p, path) for p in points)
 
-def _is_drawn(words: _Words) -> bool:
-    """Tell whether each client draws its own synthetic samples, instead of a share of a data set."""
-    return words.everywhere(lambda p: words.study.value(p, "data.dimension") is not None)
+    def values(path: str) -> str:
+        if path not in axes:
+            text, named = PurePath(show(study.value(0, path))).name, labels_for(labels, path)
+            return short(named[text]) if text in named else spaced(text)
+        if len(numbers := list(axes[path].numbers)) > _MANY:
+            return f"{len(numbers)} values from {numbers[0]} to {numbers[-1]}"
+        return ", ".join(map(spaced, axes[path].distinct))
 
-
-def _who(words: _Words) -> str:
-    """Return the clause about the clients, and what they learn with which algorithm."""
-    clients = words.value("network.num_clients")
-    who = f"{clients} clients" if clients else "The clients"
-    if not words.has("network.graph") and not words.has("server.pattern"):
-        mobile, by_trace = (
-            words.value("network.num_mobile"),
-            words.everywhere(lambda p: place_of(words.study, p) == "trace"),
-        )
-        if by_trace or (mobile not in (None, "0") and not _by_list(words)):
-            who += f", {'all' if by_trace or mobile == clients else mobile} of them mobile,"
-    drawn = _is_drawn(words)
-    task = "" if drawn else words.clause(" train {}", "model.name")
-    task += words.clause(" learn {}" if drawn or not task else " on {}", "data.name")
-    return who + task + words.clause(" with {}", "algorithm.name")
-
-
-def _split(words: _Words) -> str:
-    """Return the clause about the clients' data."""
-    if _is_drawn(words):
-        found = words.clause("Each draws {} samples", "data.samples_per_client")
-        return found + words.clause(" of {} features", "data.dimension")
-    found = words.clause("The data are split by {}", "data.partition").replace(" by by ", " by ")
-    return found + words.clause(" (alpha {})", "data.alpha")
-
-
-def _by_list(words: _Words) -> bool:
-    """Tell whether a contact list gives the links; then there are neither places nor radii."""
-    return words.everywhere(lambda p: place_of(words.study, p) == "contacts")
-
-
-def _meeting(words: _Words) -> str:
-    """Return the clauses about who can exchange messages with whom."""
-    study, file = words.study, PurePath(str(words.study.value(0, "trace.file") or "")).name
-    if words.everywhere(lambda p: met_by_pattern(study, p)):
-        place = words.clause("Clients meet a server by the pattern {}", "server.pattern")
-        return place + words.clause(", and each other in random pairs, {} of the clients a slot", "server.pairs")
-    if words.has("network.graph"):
-        place = words.clause("The clients are tied by a graph: {}", "network.graph")
-    elif _by_list(words):
-        words.used.add("network.mobility")
-        place = f"The contacts are those of the list {file}"
-    else:
-        place = _movement(words, file)
-    if words.has("server.pattern"):
-        return place + words.clause(". Clients meet a server at road-side units of range {} m", "server.unit_range")
-    if not words.everywhere(lambda p: study.value(p, "algorithm.aggregation") in (None, "", "mean")):
-        return place + words.clause(". Clients combine the models that they receive by {}", "algorithm.aggregation")
-    return place + words.clause(". Models are averaged with {} mixing weights", "network.mixing")
-
-
-def _attack(words: _Words) -> str:
-    """Return the clause about who attacks, and how; "" if nobody does."""
-    study = words.study
-    if not is_attacked(study.outcomes, study.config):
-        return ""
-    is_share = any(study.value(p, "attack.share") for p in range(len(study.points)))
-    many = words.clause("A share of {} of the clients", "attack.share") if is_share else ""
-    many = many or words.clause("{} of the clients", "attack.number")
-    by = " attack by {}" if words.has("attack.name") else " attack or not ({})"
-    who = words.clause(" ({})", "attack.who") + words.clause(by, "attack.name")
-    since = words.clause(" from round {} on", "attack.from_round") if words.has("attack.from_round") else ""
-    return f"{many}{who}{since}; accuracies and losses are those of the honest clients"
-
-
-def _movement(words: _Words, file: str) -> str:
-    """Return the clause about movement, the world and the contact radius."""
-    kinds = {world.kind for world in worlds_of(words.study).values()}
-    place = words.clause("Mobility is {}", "network.mobility")
-    words.used.add("network.world")
-    if not words.everywhere(lambda p: words.study.value(p, "motion.knowledge") in (None, "oracle")):
-        place += words.clause(" (clients know: {})", "motion.knowledge")
-    if kinds == {GRID} and not file:
-        place += words.clause(" on a grid of {0} x {0}", "network.grid_size")
-    elif kinds == {PLANE} and not file:
-        sides = [words.value(f"motion.{side}") for side in ("width", "height")]
-        place += f" in a plane of {sides[0]} m x {sides[1]} m" if all(sides) else " in the plane"
-    metres = " m" if kinds == {PLANE} else ""  # the unit of the plane; a grid has steps
-    if words.value("network.radius") == "infinity":
-        place += ", with all clients in contact"
-    else:
-        place += words.clause(f", with a contact radius of {{}}{metres}", "network.radius")
-    if kinds == {GRID} and not file:
-        place += words.clause(" and steps of at most {} a round", "network.max_step")
-    return place + (f"; the trace is {file}" if file else "")
-
-
-def _length(words: _Words) -> str:
-    """Return the clause about rounds, evaluations and seeds."""
-    seeds = len(words.study.manifest["seeds"])
-    length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", evaluated every {} rounds", "eval_every")
-    of = [words.clause(f"{{}} {what}", field) for field, what in SAMPLED.items() if words.has(field)]
-    length += f" (of a sample of {' and '.join(of)}; of all at the first and the last)" if of else ""
-    if seeds > 1:
-        return f"{length}; {seeds} seeds" if length else f"{seeds} seeds"
-    return f"{length}; one seed" if length else ""
-
-
-def _varied(words: _Words) -> str:
-    """Return the clause with the varying settings that no other clause has used."""
-    others = [
-        f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.used
-    ]
-    return f"The sweep varies {'; '.join(others)}" if others else ""
+    unused: set[str] = set()
+    if all(met_by_pattern(study, p) for p in points):
+        unused |= {*IN_SPACE, "network.mixing", "algorithm.aggregation"}
+    if has("network.graph"):
+        unused |= {*IN_SPACE}
+    if not any(world.kind == GRID for world in worlds_of(study).values()):
+        unused.add("network.grid_size")
+    if has("data.dimension"):  # each client draws its own samples
+        unused |= {*OF_DATA_SETS}
+    named = {path: name for path, name in NAMED.items() if path in axes or (path not in unused and has(path))}
+    named |= {path: spaced(axis.name) for path, axis in axes.items() if path not in NAMED}
+    seeds = len(study.manifest["seeds"])
+    return [*((name, values(path)) for path, name in named.items()), ("seeds", str(seeds))]
 
 
 class Entry(NamedTuple):

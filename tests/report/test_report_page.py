@@ -23,8 +23,9 @@ def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_mak
     said = (
         "<p>Round 9 of 40 &lt;so far&gt;.</p>",
         r'<p class="verdict">dcm (is best|has the highest mean): [0-9.]+ ± [0-9.]+ % final test acc',
-        "8 clients, 2 of them mobile, train cnn on mnist with D-PSGD .*Mobility is static, random movement, DAM .*"
-        " or DCM .* on a grid of 10 x 10",
+        "<dt>clients</dt> <dd>8</dd>",
+        "<dt>mobility</dt> <dd>static, random movement, dam, dcm</dd>",
+        "<dt>side of the grid</dt> <dd>10</dd>",
         "mean over 3 seeds",
         "The labels are divided very unequally",
         "<code>mdfl sweep synthetic</code>",
@@ -59,6 +60,6 @@ def test_a_harmed_file_is_named_in_one_line(make_workdir, name, harm, why):
 def test_the_setting_and_the_note_tell_the_sample_of_clients(make_workdir):
     folder = edit(make_workdir(), points=lambda of: [p | {"sampling": {"ci95": 0.04, "round": 2}} for p in of])
     run = Results.read(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500})).shown()
-    said = describe_setting(run)
-    assert "evaluated every 10 rounds (of a sample of 4 clients and 500 test samples; of all at" in said
+    said = dict(describe_setting(run))
+    assert (said["clients in an evaluation"], said["test samples in an evaluation"]) == ("4", "500")
     assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run)
