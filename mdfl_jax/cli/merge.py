@@ -14,7 +14,6 @@ from mdfl_jax.core.errors import UserError, check_path
 
 _PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
 common.use_flag()
 WORDS, DOES = ("part",), "putting the studies together"
@@ -34,7 +33,7 @@ def main() -> int:
     out = Path(_WORKDIR.value)
     for given in (*_PART.value, out):
         check_path("the workdir", str(given))
-    results = merge([Path(part) for part in _PART.value], out, _OVERWRITE.value)
+    results = merge([Path(part) for part in _PART.value], out)
     print(tables.text(results))
     if _REPORT.value:
         common.write_report(out)

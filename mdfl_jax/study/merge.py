@@ -9,12 +9,11 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mdfl_jax.config.points import MOST_RUNS
-from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import name_of, text_of
 from mdfl_jax.core.papers import united
@@ -26,25 +25,22 @@ from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (
     CONFIG,
     MODELS,
-    RUN,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
     locked,
     read_config,
+    runs_in,
     state_path,
-    written_files,
 )
 from mdfl_jax.study.identity import DIGESTS, Field, fields_of, in_words, not_in_runs, typed
-from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.workdir import inspect_workdir
 from mdfl_jax.study.workers import Workers
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
-_MOST_NAMED = 8  # the points with missing runs that one line for the user names
 
 
-def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> Results:
+def merge(folders: Sequence[Path], out: Path) -> Results:
     """Write the study that several workdirs hold together.
 
     The whole study has each combination of the values that the axes have in any part, under each seed of any part. It
@@ -52,8 +48,7 @@ def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> Result
 
     Args:
       folders: The workdirs, each with a finished study.
-      out: The workdir to write.
-      overwrite: Whether ``out`` may hold an earlier study, which may be one of the parts.
+      out: The workdir to write, which holds no other study.
 
     Returns:
       The results.
@@ -62,43 +57,48 @@ def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> Result
       UserError: If a folder holds no study, if the studies are of different kinds, if two of them disagree about a run,
         if runs are missing, or if ``out`` holds something. Nothing is written then.
     """
-    if not overwrite and (out / CONFIG).exists():
-        raise UserError(f"--workdir={out}: it holds a study; choose another folder, or add --overwrite")
     parts = [Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
     for part in parts[1:]:
         _check_alike(parts[0], part)
     manifest = _whole(parts)
-    files = _records(parts, manifest)
-    wanted = [(p, seed) for p, point in enumerate(manifest["points"]) for seed in manifest["seeds"]]
-    if missing := [run for run in wanted if run not in files]:
-        count = f"{len(missing)} of {len(wanted)}"
-        raise UserError(f"{count} runs are missing: {_listed(manifest, missing)}; add their workdirs")
+    records = _records(parts, manifest)
+    wanted = [(p, seed) for p in range(len(manifest["points"])) for seed in manifest["seeds"]]
+    if missing := [run for run in wanted if run not in records]:
+        (p, seed), count = missing[0], f"{len(missing)} of {len(wanted)} runs are missing"
+        raise UserError(f"{count}, such as point {manifest['points'][p]['id']!r}, seed {seed}; add their workdirs")
     for p, point in enumerate(manifest["points"]):
-        point["runs"] = [files[p, seed].name for seed in manifest["seeds"]]
-    manifest["runs_per_batch"] = _batch_sizes(manifest)
-    inspect_workdir(out, manifest, overwrite)  # without a config.json, it may be left from a merge that was stopped
+        point["runs"] = [records[p, seed].name for seed in manifest["seeds"]]
+    if (out / CONFIG).exists() and {*runs_in(read_config(out))} != {*runs_in(manifest)}:
+        raise UserError(f"--workdir={out}: it holds another study; choose another folder")
+    inspect_workdir(out, manifest)  # without a config.json, it may be left from a merge that was stopped
     with disk.writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with locked(out):
         if others := Workers(out).others():
             raise UserError(f"--workdir={out}: {others[0]} computes runs there")
-        held = read_config(out).get("files", []) if overwrite and (out / CONFIG).exists() else []
         for folder in ("", RUNS, MODELS):
             disk.remove_parts(out / folder)
-        for record in files.values():
-            _copy(record, out)
-        if not any((part.workdir / STREETS).is_file() for part in parts):
-            (out / STREETS).unlink(missing_ok=True)  # of the study that was there
+        for record in records.values():
+            workdir = record.path.parent.parent
+            for path in (record.path, state_path(workdir, record.name), *models_of(workdir, record.name).values()):
+                _link(path, out / path.parent.name / path.name)
         for part in parts:
-            if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
-                disk.write(out / STREETS, partial(shutil.copy, part.workdir / STREETS))
-        results = write_views(out, manifest | {"files": held})
-        used = {name for record in files.values() for name in (record.name, *record.header["goes_on_from"])}
-        for path in written_files(out, ()):
-            name = RUN.match(path.name)
-            if path.parent != out and name and name[0] not in used:
-                path.unlink(missing_ok=True)
-    return results
+            _link(part.workdir / STREETS, out / STREETS)
+        return write_views(out, manifest)
+
+
+def _link(path: Path, new: Path) -> None:
+    """Bring a file to a new place, unless it is not there: as a hard link where the file system has them."""
+
+    def make(new: Path) -> None:
+        new.unlink(missing_ok=True)
+        try:
+            os.link(path, new)
+        except OSError:
+            shutil.copy2(path, new)
+
+    if path.is_file() and not new.exists():
+        disk.write(new, make)
 
 
 @dataclass(frozen=True)
@@ -122,27 +122,6 @@ class Part:
     def swept(self) -> set[str]:
         """The fields that it varies."""
         return {path for point in self.manifest["points"] for path in point["overrides"]}
-
-
-def _copy(record: RunRecord, out: Path) -> None:
-    """Bring the record of a run, its state and its models to a workdir: as links where the file system has them."""
-    workdir = record.path.parent.parent
-    if workdir.resolve() == out.resolve():
-        return
-    models = models_of(workdir, record.name).values()
-    for path in (record.path, state_path(workdir, record.name), *models):
-        new = out / path.parent.name / path.name
-        if path.is_file() and not (new.is_file() and new.samefile(path)):  # equal links would both stay
-            disk.write(new, partial(_link, path))
-
-
-def _link(path: Path, new: Path) -> None:
-    """Make a file that is the same as another one: a hard link, or a copy."""
-    new.unlink(missing_ok=True)
-    try:
-        os.link(path, new)
-    except OSError:
-        shutil.copy2(path, new)
 
 
 def _check_alike(first: Part, other: Part) -> None:
@@ -241,22 +220,3 @@ def _whole(parts: Sequence[Part]) -> dict[str, Any]:
         "cite": united(manifest.get("cite") or {} for manifest in manifests),
         "pretrained": list(dict.fromkeys(line for manifest in manifests for line in manifest.get("pretrained") or ())),
     }
-
-
-def _batch_sizes(manifest: Mapping[str, Any]) -> list[int]:
-    """Return the sizes of the batches of each program, as one command for the whole study would choose them."""
-    config = manifest["config"]
-    engine = EngineConfig(runs_per_batch=int((config.get("engine") or {}).get("runs_per_batch") or 0))
-    experiment = Experiment(seeds=int(config["seeds"]), engine=engine)
-    programs = [point.get("program", "") for point in manifest["points"]]
-    return [runs_per_batch(experiment, programs.count(program)) for program in dict.fromkeys(programs)]
-
-
-def _listed(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> str:
-    """Return the runs in words, by sweep point."""
-    points: dict[str, list[int]] = {}
-    for p, seed in runs:
-        points.setdefault(manifest["points"][p]["id"], []).append(seed)
-    words = [f"point {name!r}, seeds {', '.join(map(str, seeds))}" for name, seeds in points.items()]
-    more = [f"and {len(words) - _MOST_NAMED} more points"] if len(words) > _MOST_NAMED else []
-    return "; ".join([*words[:_MOST_NAMED], *more])

@@ -55,16 +55,15 @@ def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, tmp_p
     folder, parts = tmp_path / "run", tmp_path / "parts"
     for seed, name in enumerate(("one", "two")):
         made(parts / name, sweep="network.mobility=static,dcm", seeds=1, first_seed=seed)
-    made(parts / "earlier", seeds=1)
     words = {
         "study": sweep(study, *SMALL),
         "growth": sweep(study, *GROWN),
         "overwriting": sweep(study, *SMALL, "--overwrite"),
-        "merge": lambda out: ("merge", parts / "one", parts / "two", f"--workdir={out}", "--overwrite", "--noreport"),
+        "merge": lambda out: ("merge", parts / "one", parts / "two", f"--workdir={out}", "--noreport"),
         "report": lambda folder: ("report", folder),
     }[kind]
     before = {"growth": SMALL, "report": SMALL, "overwriting": GROWN}
-    source = undisturbed(*before[kind])[0] if kind in before else parts / "earlier" if kind == "merge" else None
+    source = undisturbed(*before[kind])[0] if kind in before else None
 
     def go(die_at=0):
         shutil.rmtree(folder, ignore_errors=True)

@@ -196,4 +196,4 @@ def test_records_that_are_damaged_or_have_changed_places_are_refused(held, tmp_p
     refused(held, "it holds runs of another study", **{"data.limit_train": 100})
     assert go(held, **STUDY)[1]
     with Workers(held), pytest.raises(UserError, match="computes runs there"):
-        merge([held], held, overwrite=True)
+        merge([held], held)
