@@ -1,4 +1,4 @@
-"""``python -m launch.data`` is the command ``mdfl data`` of a checkout: `mdfl_jax/cli/data.py`."""
+"""``python -m launch.data`` is the command ``mdfl data`` of a checkout: `mdfl_jax/contrib/describe/command.py`."""
 
 import sys
 

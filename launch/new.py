@@ -1,4 +1,4 @@
-"""``python -m launch.new`` is the command ``mdfl new`` of a checkout: `mdfl_jax/cli/new.py`."""
+"""``python -m launch.new`` is the command ``mdfl new`` of a checkout: `mdfl_jax/contrib/new/command.py`."""
 
 import sys
 

@@ -15,8 +15,6 @@ OF_CORE = {
     "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
     "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
     "info": "prints versions and devices, or the entries of the registries: mdfl info --list, mdfl info algorithm.pame",
-    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
-    "new": "writes an entry of your own to begin with: mdfl new mobility my_rule",
     "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
 }
 OF_CONTRIB: Registry[str] = Registry("command", home=CONTRIB)

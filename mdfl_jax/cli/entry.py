@@ -1,4 +1,4 @@
-"""The command `mdfl`: ``mdfl sweep digits`` and so on, one subcommand for each module of this folder."""
+"""The command `mdfl`: ``mdfl sweep digits`` and so on, one subcommand for each of `mdfl_jax.cli.commands`."""
 
 import contextlib
 import importlib

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tiny import run_study
 
-from mdfl_jax.cli import new
+from mdfl_jax.contrib.new import command as new
 from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 

@@ -7,11 +7,11 @@ from small import told
 import mdfl_jax
 from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import as_config
+from mdfl_jax.contrib.describe.partitions import describe, draw
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.report.tables import note
 from mdfl_jax.study import make_study
-from mdfl_jax.study.partitions import describe, draw
 from mdfl_jax.study.plan import plan
 from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks.losses import LOSSES, LossNumbers

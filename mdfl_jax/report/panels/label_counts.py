@@ -1,6 +1,5 @@
 """The figure of the clients' data: the number of samples of each client and class."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -9,10 +8,9 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, UNSTAMPED, describe_first_seed, looks
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, describe_first_seed, looks
 from mdfl_jax.results.axes import point_labels, spaced
 from mdfl_jax.results.results import Results
 
@@ -171,15 +169,3 @@ def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
         handles = [Patch(color=STATIC, label="static client"), Patch(color=MOBILE, label="mobile client")]
         drawn.legend(handles=handles, loc="outside upper right", ncols=2)
     return drawn
-
-
-def check_picture(path: Path) -> None:
-    """Check that a picture can be written to a path, without writing it.
-
-    Raises:
-      UserError: if the ending is that of no picture, or if the folder does not exist.
-    """
-    if path.suffix not in UNSTAMPED:
-        raise UserError(f"--picture={path}: it must end in .png, .pdf or .svg")
-    if not path.parent.is_dir():
-        raise UserError(f"--picture={path}: there is no folder {str(path.parent)!r}")

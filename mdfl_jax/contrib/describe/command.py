@@ -211,13 +211,14 @@ def _partition(path: Path) -> list[tuple[str, str]]:
 
 def _show_clients() -> int:
     """Print the clients' data of a study, once for each group of sweep points that draw the same."""
+    from mdfl_jax.contrib.describe import partitions
     from mdfl_jax.report.panels import label_counts
     from mdfl_jax.report.style import save_picture
-    from mdfl_jax.study import make_study, partitions
+    from mdfl_jax.study import make_study
 
     path = Path(_PICTURE.value)
     if _PICTURE.value:
-        label_counts.check_picture(path)
+        _check_picture(path)
     common.setup_jax("")
     study = make_study(common.read_config())
     drawn = partitions.draw(study)
@@ -230,3 +231,17 @@ def _show_clients() -> int:
             print(f"\npicture: {own}")
         print("\n" * (k < len(drawn)), end="")
     return 0
+
+
+def _check_picture(path: Path) -> None:
+    """Check that a picture can be written to a path, without writing it.
+
+    Raises:
+      UserError: if the ending is that of no picture, or if the folder does not exist.
+    """
+    from mdfl_jax.report.style import UNSTAMPED
+
+    if path.suffix not in UNSTAMPED:
+        raise UserError(f"--picture={path}: it must end in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise UserError(f"--picture={path}: there is no folder {str(path.parent)!r}")

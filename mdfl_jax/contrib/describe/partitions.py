@@ -9,7 +9,7 @@ import numpy as np
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.sections import effective, task_of
 from mdfl_jax.core.types import RunFacts
-from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
+from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.study.study import Group, Study
 
 _WORDS = {
@@ -126,10 +126,11 @@ def _table(counts: np.ndarray, groups: str) -> list[str]:
 
 def _numbers(counts: np.ndarray) -> list[str]:
     """List the numbers of `heterogeneity` of counts [S, N, C], with mean and standard deviation over the seeds."""
-    of_seeds = np.array([heterogeneity(of_seed) for of_seed in counts])
+    of_seeds = list(map(heterogeneity, counts))
     width = max(map(len, _WORDS.values()))
     rows = [f"{'over the seeds':{width}}  {'mean':>9}  {'std':>9}"]
-    for name, values in zip(Heterogeneity._fields, of_seeds.T):
+    for name, words in _WORDS.items():
+        values = np.array([getattr(found, name) for found in of_seeds])
         deviation = f"{values.std(ddof=1):9.4g}" if len(values) > 1 else f"{'-':>9}"
-        rows.append(f"{_WORDS[name]:{width}}  {values.mean():9.4g}  {deviation}")
+        rows.append(f"{words:{width}}  {values.mean():9.4g}  {deviation}")
     return rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small import told
 
-from mdfl_jax.cli import new
+from mdfl_jax.contrib.new import command as new
 from mdfl_jax.core.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("unregistered")

@@ -5,8 +5,8 @@ import pytest
 from small import told
 from tiny import run_study
 
+from mdfl_jax.contrib.describe.partitions import draw
 from mdfl_jax.study import make_study
-from mdfl_jax.study.partitions import draw
 
 AXES = "data.partition+data.alpha=dirichlet+0.1,dirichlet+1.0,dirichlet_balanced+0.1; network.mobility=static,dcm"
 OF_PLACES = {"data.partition": "by_place", "data.place_spread": 0.15}

@@ -1,0 +1,3 @@
+"""Commands in this process."""
+
+from tests.cli.conftest import call  # noqa: F401
