@@ -34,7 +34,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "models/zoo": ["models.model.MODELS"],
     "networks": ["networks.graphs.GRAPHS", "networks.meetings.PATTERNS", "networks.mixing.MIXINGS",
                  "networks.costs.SHORT_CONTACTS"],
-    "networks/radios": [f"networks.radios.radio.{name}" for name in ("FADINGS", "RADIOS", "RATES", "SHARINGS")],
+    "contrib/radios": [f"contrib.radios.radio.{name}" for name in ("FADINGS", "RADIOS", "RATES", "SHARINGS")],
     "report/panels": ["report.registry.FIGURES"],
     "tasks": ["tasks.task.TASKS"],
     "tasks/losses": ["tasks.losses.LOSSES"],

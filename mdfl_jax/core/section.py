@@ -7,6 +7,7 @@ with settings of its own is one file. ``whole`` stands for the whole configurati
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -128,6 +129,14 @@ class Section:
         """Return the traced numbers of `link_filter`; ``cost`` as in `params`."""
         return None
 
+    def best_rate(self, whole: Any) -> float:
+        """Return the most bits per second that a link may carry; infinite if it bounds no link."""
+        return math.inf
+
+    def replaced_by_heights(self) -> dict[str, Any] | None:
+        """Return the fields that are set and that heights of a trace replace; None if it reads no heights."""
+        return None
+
     def check_task(self, whole: Any, task: Task) -> None:
         """Check a sweep point against the task. It is called for each point, if the section is in use there.
 
@@ -191,8 +200,8 @@ class Section:
 
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
-    home=("mdfl_jax.networks", "mdfl_jax.networks.radios", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy"),
+    home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
+    contrib=("collecting", "energy", "radios"),
 )
 """The sections that lie in one file each."""
 

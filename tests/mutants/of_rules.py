@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "networks/radios")
+PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "contrib/radios")
 PARTITIONS = "data/partition/__init__.py"
 SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
@@ -118,14 +118,14 @@ MUTANTS = [
     Mutant("exchange/largest.py", "rank[who] < carried", "rank[who] <= carried", member("largest")),
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", member("largest")),
     Mutant("core/message_bits.py", "jnp.maximum(listed, by_map)", "listed", "exchange/test_compressors.py"),
-    Mutant("contrib/radios/air_to_ground.py", "-b * (elevation - a)", "-b * elevation", "networks/test_radio.py"),
-    Mutant("mobility/rules/trace.py", "height[now(world, moved)]", "height[0]", "networks/test_radio.py"),
+    Mutant("contrib/radios/air_to_ground.py", "-b * (elevation - a)", "-b * elevation", "contrib/radios/test_radio.py"),
+    Mutant("mobility/rules/trace.py", "height[now(world, moved)]", "height[0]", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "in_radius & ~met.heard", "~met.heard", judged("interference")),
-    Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "jnp.maximum(others, senders.opposite(others))", "others", judged("interference")),
     Mutant(f"{RADIOS}/radio.py", "=met.heard & near, radius=radius)", "=met.heard & near)", judged("shadows_in_turns")),
     Mutant(f"{RADIOS}/sharing.py", "jnp.maximum(contenders, jnp.max", "jnp.minimum(contenders, jnp.max", judged("shadows_in_turns")),
-    Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", judged("bursts")),
     Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks/test_traces.py"),
     Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", judged("waits")),

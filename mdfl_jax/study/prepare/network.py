@@ -46,7 +46,6 @@ from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import RadioConfig
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
@@ -115,17 +114,16 @@ class TraceFiles:
         return of_one_form([self.params(experiment, rules) for experiment in experiments])
 
     def with_heights(self, experiment: Experiment, trace: Trace, found: Tracks) -> Tracks:
-        """Keep the heights of a trace if the radio reads them, and note what does not count then."""
+        """Keep the heights of a trace if a section reads them, and note what does not count then."""
         if found.height is None:
             return found
-        file, radio = experiment.trace.file, RadioConfig.of(experiment)
-        replaced = radio.heights_replaced()
-        if replaced is None:
-            self.notes[f"trace.file {file}: its heights are left out: radio.name is {radio.name}"] = None
+        file, own = experiment.trace.file, [each.replaced_by_heights() for each in sections_in(experiment)]
+        readers = [replaced for replaced in own if replaced is not None]
+        if not readers:
+            self.notes[f"trace.file {file}: its heights are left out: nothing reads them"] = None
             return found._replace(height=None)
-        range_of = f"heights from the ground, {heights_of(trace)}, are those of radio.name {radio.name}"
-        self.notes[f"trace.file {file}: {range_of}"] = None
-        for path, value in replaced.items():
+        self.notes[f"trace.file {file}: heights from the ground, {heights_of(trace)}, are read"] = None
+        for path, value in {path: value for replaced in readers for path, value in replaced.items()}.items():
             self.notes[f"{path} is {value}; ignored: {file!r} has heights"] = None
         return found
 
