@@ -137,6 +137,14 @@ class Section:
         """Return the fields that are set and that heights of a trace replace; None if it reads no heights."""
         return None
 
+    def lasts(self, whole: Any) -> bool:
+        """Tell whether something of it takes place in seconds, so that the length of a round counts."""
+        return False
+
+    def begins_anew(self, whole: Any) -> bool:
+        """Tell whether a client may begin again with the first model in a round."""
+        return False
+
     def check_task(self, whole: Any, task: Task) -> None:
         """Check a sweep point against the task. It is called for each point, if the section is in use there.
 
@@ -201,7 +209,7 @@ class Section:
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
     home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy", "radios"),
+    contrib=("collecting", "energy", "presence", "radios"),
 )
 """The sections that lie in one file each."""
 

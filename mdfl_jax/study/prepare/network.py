@@ -51,7 +51,6 @@ from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
-from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
 from mdfl_jax.traces.describe import heights_of, notes, stay
@@ -404,7 +403,8 @@ def few_heard(experiment: Experiment) -> str:
     """Return a line that says that some clients may hear too few for the rule of aggregation; "" if none can."""
     rule, numbers = rule_for_attackers(experiment)
     network, thinned = experiment.network, participation_of(experiment)[0] < 1
-    always = network.graph and not (network.link_failure or thinned or PresenceConfig.of(experiment).name)
+    silent = any(each.ORDER < PICKED for each in sections_in(experiment))  # sections that may remove links
+    always = network.graph and not (network.link_failure or thinned or silent)
     if not numbers or (always and 1 + heard_on_graph(experiment)[0] >= numbers.least()):
         return ""
     return (
