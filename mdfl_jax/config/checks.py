@@ -57,7 +57,6 @@ from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
-from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
@@ -256,9 +255,6 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
         loses,
         f"{keep}: {rule} moves the mean of what {config.name} mixes, whose sum must stay",
     )
-    presence, keeps_sum = PresenceConfig.of(experiment), ALGORITHMS.traits(config.name).keeps_sum
-    begins = presence.in_use(experiment) and presence.newcomers != "kept" and keeps_sum
-    yield "presence.newcomers", begins, f"kept: the states of {config.name}'s clients have a sum that they must keep"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
     share, period = participation_of(experiment)
@@ -302,9 +298,6 @@ def _parts(experiment: Experiment) -> Iterator[Rule]:
     yield "cost.short_contact", rule != "mean", whole(f"algorithm.aggregation {rule}")
     attack = AttackConfig.of(experiment)
     yield "cost.short_contact", attack.in_use(experiment), whole(f"attack.name {attack.name}")
-    presence = PresenceConfig.of(experiment)
-    teaches = presence.in_use(experiment) and presence.newcomers == "neighbour"
-    yield "cost.short_contact", teaches, whole(f"presence.newcomers {presence.newcomers}")
 
 
 def _rounds(experiment: Experiment) -> Iterator[Rule]:
@@ -477,7 +470,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     in_space = not network.graph and not pairs
     has_slots = is_counted(experiment) and (in_space or ClockConfig.of(experiment).in_use(experiment))
     in_metres = in_space and world_in(experiment) != "grid"
-    lasts = has_slots or in_metres or PresenceConfig.of(experiment).in_use(experiment)
+    lasts = has_slots or in_metres or any(kind.of(experiment).lasts(experiment) for kind in sections())
     yield "seconds", not lasts, "nothing takes place in seconds"
     if not network.graph and not pairs:
         movement, world = movement_of(experiment), world_in(experiment)

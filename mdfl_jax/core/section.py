@@ -7,6 +7,7 @@ with settings of its own is one file. ``whole`` stands for the whole configurati
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -128,6 +129,22 @@ class Section:
         """Return the traced numbers of `link_filter`; ``cost`` as in `params`."""
         return None
 
+    def best_rate(self, whole: Any) -> float:
+        """Return the most bits per second that a link may carry; infinite if it bounds no link."""
+        return math.inf
+
+    def replaced_by_heights(self) -> dict[str, Any] | None:
+        """Return the fields that are set and that heights of a trace replace; None if it reads no heights."""
+        return None
+
+    def lasts(self, whole: Any) -> bool:
+        """Tell whether something of it takes place in seconds, so that the length of a round counts."""
+        return False
+
+    def begins_anew(self, whole: Any) -> bool:
+        """Tell whether a client may begin again with the first model in a round."""
+        return False
+
     def check_task(self, whole: Any, task: Task) -> None:
         """Check a sweep point against the task. It is called for each point, if the section is in use there.
 
@@ -191,8 +208,8 @@ class Section:
 
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
-    home=("mdfl_jax.networks", "mdfl_jax.networks.radios", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy"),
+    home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
+    contrib=("collecting", "energy", "presence", "radios"),
 )
 """The sections that lie in one file each."""
 

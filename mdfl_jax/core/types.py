@@ -543,7 +543,7 @@ class Schedule(NamedTuple):
         value (`mdfl_jax.core.stopping`); 0: there is no stop rule.
       global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
         clients, the evaluation of all their models may take longer than the rounds between evaluations.
-      metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
+      metrics: the names of the metrics that are measured on request (`mdfl_jax.core.metric.Metric.on_request`).
       diverged_norm: a run has diverged once the norm of a client's parameters is above this
         (`mdfl_jax.core.stopping`).
     """

@@ -32,5 +32,4 @@ from mdfl_jax.core.metric import (
     Metric,
 )
 from mdfl_jax.metrics.built_in.every_study import BUILT_IN
-from mdfl_jax.metrics.built_in.on_request import ON_REQUEST
 from mdfl_jax.metrics.declare import METRICS, asked_for, metric, metrics_of

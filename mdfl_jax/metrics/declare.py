@@ -10,7 +10,7 @@ from mdfl_jax.core.registry import Registry, caller
 if TYPE_CHECKING:
     from mdfl_jax.core.types import Task
 
-METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in")
+METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in", contrib="predictions")
 
 RESERVED = frozenset(
     (

@@ -126,7 +126,9 @@ class ModelSettings(NamedTuple):
     per_position: bool = False
 
 
-MODELS: Registry[Callable[[ModelSettings], Any]] = Registry("model", ModelNumbers, "mdfl_jax.models.zoo")
+MODELS: Registry[Callable[[ModelSettings], Any]] = Registry(
+    "model", ModelNumbers, "mdfl_jax.models.zoo", contrib="sequences"
+)
 
 
 def make_model(

@@ -31,7 +31,7 @@ from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.numbers import single
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, switch
+from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, sections_in, switch
 from mdfl_jax.core.totals import Total, add, no_total
 from mdfl_jax.core.traced import sub_programs
 from mdfl_jax.core.types import (
@@ -746,6 +746,10 @@ class CostConfig(Section):
         """Return the numbers of the costs."""
         return cost
 
+    def best_rate(self, whole: Any) -> float:
+        """Return the bandwidth of all links."""
+        return self.bandwidth
+
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network that counts."""
         return counted(network, built.work)
@@ -811,9 +815,14 @@ def varies_costs(whole: Any) -> bool:
     return re.search(r"(^|[;+\s])(cost\.|radio\.rate)", whole.sweep) is not None
 
 
+def most_bits_a_second(whole: Any) -> float:
+    """Return the most bits per second of a link; infinite if messages are sent at once."""
+    return min((each.best_rate(whole) for each in sections_in(whole)), default=math.inf)
+
+
 def sends_without_rate(whole: Any) -> bool:
     """Tell whether the bits of a message take no time in any point of a sweep."""
-    return not varies_costs(whole) and math.isinf(whole.cost.bandwidth) and not whole.radio.rate
+    return not varies_costs(whole) and math.isinf(most_bits_a_second(whole))
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The communication radius of each client, links that fail at random, and rules that remove contacts.
 
-A `LinkFilter` removes contacts before the mixing matrix is made. The rules themselves are in `mdfl_jax.networks.radios`
+A `LinkFilter` removes contacts before the mixing matrix is made. The rules themselves are in `mdfl_jax.contrib.radios`
 (signals that are too weak) and in `mdfl_jax.networks.costs` (clients that are too slow, contacts that are too short).
 """
 

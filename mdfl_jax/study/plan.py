@@ -17,8 +17,7 @@ from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig
-from mdfl_jax.networks.radios.radio import RadioConfig, best_rate
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig, most_bits_a_second
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.study import states
 from mdfl_jax.study.prepare.network import few_heard, graph_notes, outnumbered
@@ -104,7 +103,7 @@ def _never_carried(study: Study) -> list[str]:
             experiment, rule = study.points[p].experiment, CostConfig.of(study.points[p].experiment).short_contact
             if rule == IGNORE:
                 continue
-            cost, rate = hparams.network.cost, best_rate(*RadioConfig.of(experiment).members(experiment))
+            cost, rate = hparams.network.cost, most_bits_a_second(experiment)
             in_parts = SHORT_CONTACTS[rule].in_parts
             bits, what = (cost.link_least, "coordinate") if in_parts else (cost.link_bits, "model")
             need = float(cost.latency * cost.link_messages) + float(bits) / rate

@@ -17,10 +17,10 @@ from mdfl_jax.config.checks import parse_save, words_of
 from mdfl_jax.config.sections import flat
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
+from mdfl_jax.core.section import sections_in
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.programs import Compiler, Placement, Programs
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
-from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import plain
@@ -72,8 +72,8 @@ class Program:
         hparams = [self.hparams[run.point] for run in runs]
         starts = [self.starts.get(run.point) for run in runs]
         given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
-        presence = PresenceConfig.of(self.of_points[self.group.points[0]])
-        again = bool(given) and presence.in_use(self.experiment) and presence.newcomers == "initial"
+        whole = self.of_points[self.group.points[0]]
+        again = bool(given) and any(each.begins_anew(whole) for each in sections_in(whole))
         self.runs = self.placement.inputs(given if again else hparams, seeds)
         self.first = self.placement.inputs(given, seeds) if given and not again else self.runs
 

@@ -42,9 +42,9 @@ def test_heights_go_to_the_radio_that_reads_them(traced, tmp_path):
     assert np.isnan(other).all()
     file = f"trace.file {tmp_path / 'up.csv'}"
     lines = plan(study).splitlines()
-    assert f"  note: {file}: heights from the ground, 0.0 to 55.0 m, are those of radio.name air_to_ground" in lines
+    assert f"  note: {file}: heights from the ground, 0.0 to 55.0 m, are read" in lines
     assert f"  note: radio.height is 50.0; ignored: '{tmp_path / 'up.csv'}' has heights" in lines
     assert not any("radio.flying" in line or "height_spread" in line for line in lines)
     left_out = make_study(traced(**up))
     assert all(hparams.network.trace.height is None for hparams in left_out.groups[0].hparams)
-    assert f"  note: {file}: its heights are left out: radio.name is disc" in plan(left_out).splitlines()
+    assert f"  note: {file}: its heights are left out: nothing reads them" in plan(left_out).splitlines()

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mdfl_jax.contrib.sequences.transformer import LayerNorm
 from mdfl_jax.models import norm
 from mdfl_jax.models.norm import BatchNorm, GroupNorm
-from mdfl_jax.models.zoo.transformer import LayerNorm
 
 KEY = jax.random.key(0)
 PARAMS = {"scale": jnp.array([0.5, 2.0]), "bias": jnp.array([1.0, -1.0])}

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "networks/radios")
+PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "contrib/radios")
 PARTITIONS = "data/partition/__init__.py"
 SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
@@ -118,14 +118,14 @@ MUTANTS = [
     Mutant("exchange/largest.py", "rank[who] < carried", "rank[who] <= carried", member("largest")),
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", member("largest")),
     Mutant("core/message_bits.py", "jnp.maximum(listed, by_map)", "listed", "exchange/test_compressors.py"),
-    Mutant("contrib/radios/air_to_ground.py", "-b * (elevation - a)", "-b * elevation", "networks/test_radio.py"),
-    Mutant("mobility/rules/trace.py", "height[now(world, moved)]", "height[0]", "networks/test_radio.py"),
+    Mutant("contrib/radios/air_to_ground.py", "-b * (elevation - a)", "-b * elevation", "contrib/radios/test_radio.py"),
+    Mutant("mobility/rules/trace.py", "height[now(world, moved)]", "height[0]", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "in_radius & ~met.heard", "~met.heard", judged("interference")),
-    Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "jnp.maximum(others, senders.opposite(others))", "others", judged("interference")),
     Mutant(f"{RADIOS}/radio.py", "=met.heard & near, radius=radius)", "=met.heard & near)", judged("shadows_in_turns")),
     Mutant(f"{RADIOS}/sharing.py", "jnp.maximum(contenders, jnp.max", "jnp.minimum(contenders, jnp.max", judged("shadows_in_turns")),
-    Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "contrib/radios/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", judged("bursts")),
     Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks/test_traces.py"),
     Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", judged("waits")),
@@ -159,7 +159,7 @@ MUTANTS = [
     Mutant("algorithms/local.py", "where_rows(index < of_each, moved, carry)", "moved", member("epochs")),
     Mutant("algorithms/local.py", "g.dtype) * (y - x)", "g.dtype) * y", member("proximal")),
     Mutant("contrib/algorithms/kgt.py", "c - own + mixed", "c - own", member("kgt")),
-    Mutant("networks/wrappers/presence.py", " & ~links.senders.of(waits)", "", judged("newcomers")),
+    Mutant("contrib/presence/presence.py", " & ~links.senders.of(waits)", "", judged("newcomers")),
     Mutant("contrib/energy/battery.py", "hold(state.inner, left <= 0), h", "state.inner, h", "contrib/energy/test_battery.py"),
     Mutant("contrib/energy/battery.py", "left = start + harvested.value", "left = start", judged("batteries")),
     Mutant("networks/wrappers/clocks.py", "there if asynchronous else finishes", "there", judged("lazy")),
@@ -172,7 +172,7 @@ MUTANTS = [
     Mutant("contrib/collecting/collecting.py", "position, self.side) - drift.regions", "position, self.side)", judged("collecting")),
     Mutant("contrib/collecting/collecting.py", "turned(data.x_test, clients.turns)", "data.x_test", "contrib/collecting/test_collecting.py"),
     Mutant("contrib/collecting/collecting.py", "there[:, None] & (size > 0)", "size > 0", judged("collecting")),
-    Mutant("networks/wrappers/presence.py", "where_moving(self.who, ", "where_moving(self.who | True, ", judged("comers")),
+    Mutant("contrib/presence/presence.py", "where_moving(self.who, ", "where_moving(self.who | True, ", judged("comers")),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", member("presence")),
     Mutant("exchange/active.py", "return jnp.where(rows_like(moves, new), new, old)", "return new",
            "algorithms/test_contract.py"),
@@ -194,7 +194,7 @@ MUTANTS = [
            "data/test_partition.py::test_draws_have_the_law_of_sequential_draws_without_replacement"),
     Mutant("data/partition/dirichlet_per_client.py", "settings.numbers.samples_per_client * num_clients or ", "", SIZES),
     Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", SIZES),
-    Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0",
+    Mutant("contrib/partitions/dirichlet_balanced.py", "left > 0", "left >= 0",
            "data/test_partition.py::test_of_a_turn_each_client_draws_among_what_is_left"),
     Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data/test_given_owners.py"),
     Mutant("data/heterogeneity.py", "2 * rank - count - 1", "2 * rank - count", "data/test_heterogeneity.py"),

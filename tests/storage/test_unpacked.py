@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from small import told
 
+from mdfl_jax.contrib.partitions.table import read_table
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
-from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import read_streets

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mdfl_jax.contrib.partitions.table import read_table
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.traces import Contacts, Trace, load

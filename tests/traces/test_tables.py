@@ -59,11 +59,6 @@ def test_any_header_order_mark_and_further_columns(tmp_path_factory, seed):
     path = tmp_path_factory.mktemp("table") / "table.csv"
     written.to_csv(path, index=False, sep=drawn.choice(",;\t"))
     assert_read(load(path), table)
-    for name in set(written) & set(HEADERS["time"]):
-        if isinstance(written[name].iloc[0], str):
-            written[name] = pd.to_datetime(written[name], utc=True)
-    written.to_parquet(path.with_suffix(".parquet"))
-    assert_read(load(path.with_suffix(".parquet")), table)
 
 
 def test_columns_decide(tmp_path):
@@ -83,13 +78,10 @@ def test_milliseconds_are_seconds_in_every_table(tmp_path):
     instants = [1_700_000_000_500, 1_700_000_010_500, 1_700_000_020_500]
     table = pd.DataFrame({"time_ms": instants, "id": ["a"] * 3, "x": [0.0, 1, 2], "y": [0.0] * 3})
     table.to_csv(tmp_path / "a.csv", index=False)
-    table.to_parquet(tmp_path / "a.parquet")
-    table.assign(time_ms=pd.to_datetime(table.time_ms, unit="ms")).to_parquet(tmp_path / "dates.parquet")
     pairs = pd.DataFrame({"timestamp_ms": instants, "i": [0] * 3, "j": [1] * 3})
     pairs.to_csv(tmp_path / "contacts.csv", index=False)
     pairs.to_csv(tmp_path / "bare.csv", index=False, header=False)
-    for name in ("a.csv", "a.parquet", "dates.parquet"):
-        assert load(tmp_path / name).times.tolist() == [k / 1000 for k in instants]
+    assert load(tmp_path / "a.csv").times.tolist() == [k / 1000 for k in instants]
     for name, columns in (("contacts.csv", ""), ("bare.csv", "timestamp_ms,i,j")):
         met = load(tmp_path / name, columns=columns)
         assert met.start.tolist() == [k / 1000 for k in instants]

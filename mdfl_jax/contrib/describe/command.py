@@ -84,7 +84,7 @@ def main() -> int:
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value
     lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
     if is_open and not fields and not lines:
-        lines = _graph(path) if _is_graph(path) else _partition(path) if _is_partition(path) else []
+        lines = _graph(path) if _is_graph(path) else []
     what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
     for flag in others:
         if flag.present:
@@ -181,31 +181,6 @@ def _graph(path: Path) -> list[tuple[str, str]]:
         ("clients", f"{clients:,}"),
         ("links", links),
         ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),
-    ]
-
-
-def _is_partition(path: Path) -> bool:
-    """Tell whether a file is one of JSON, or of lists in braces as FedML writes them."""
-    if not path.is_file():
-        return False
-    with opened(path) as stream:
-        return path.suffix == ".json" or stream.read(1) == b"{"
-
-
-def _partition(path: Path) -> list[tuple[str, str]]:
-    """Describe in words a partition as another tool has saved it: lists of indices, or counts."""
-    from mdfl_jax.data.partition.table import read_table
-
-    notes = list[str]()
-    table = read_table(str(path), notes)
-    what = "the samples of each client" if table.ndim == 1 else "the counts of PFLlib"
-    sizes = np.bincount(table[table >= 0]) if table.ndim == 1 else table.sum(axis=1)
-    return [
-        ("partition", str(path)),
-        ("read as", "; ".join([what, *notes, "data.partition=table and data.table name it in a study"])),
-        ("clients", f"{len(sizes):,}"),
-        *([("labels", f"{table.shape[1]:,}")] if table.ndim == 2 else []),
-        ("samples", f"{sizes.sum():,}, of a client {sizes.min():,} to {sizes.max():,}"),
     ]
 
 

@@ -6,7 +6,7 @@ Between a client in the air and one on the ground, at the elevation theta in deg
     loss = 20 log10(4 pi f s / c) + P eta_los + (1 - P) eta_nlos,   P = 1 / (1 + a exp(-b (theta - a)))
 
 where P is the probability of a line of sight. The loss is the mean over it, as in the paper. Two clients in the air
-see each other (P = 1), and between two on the ground the loss is that of `mdfl_jax.networks.radios.log_distance`, by
+see each other (P = 1), and between two on the ground the loss is that of `mdfl_jax.contrib.radios.log_distance`, by
 default that of streets at 2 GHz (3GPP TR 37.885). Distances of the world are those on the ground. Heights are drawn
 once, or those of a trace at the beginning of each round.
 """
@@ -16,11 +16,11 @@ import math
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.radios import log_distance
+from mdfl_jax.contrib.radios.log_distance import LogDistanceNumbers
+from mdfl_jax.contrib.radios.radio import RADIOS, PathLoss
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, number
-from mdfl_jax.networks.radios import log_distance
-from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers
-from mdfl_jax.networks.radios.radio import RADIOS, PathLoss
 
 ENVIRONMENTS = {
     "suburban": (4.88, 0.43, 0.1, 21.0),

@@ -4,9 +4,9 @@ The eight rates are those of the standard. The least SNR of each is the one that
 (MatFilesUtilityIEEE80211p/SINRmin11p.m) takes from the sensitivities of a u-blox receiver.
 """
 
+from mdfl_jax.contrib.radios.radio import RATES, Rate
+from mdfl_jax.contrib.radios.rates import by_table
 from mdfl_jax.core.numbers import Numbers
-from mdfl_jax.networks.radios.radio import RATES, Rate
-from mdfl_jax.networks.radios.rates import by_table
 
 TABLE = (
     (4.1, 3.0e6),

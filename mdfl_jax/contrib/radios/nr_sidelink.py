@@ -8,9 +8,9 @@ as the simulator WiLabV2Xsim takes it (MatFilesUtility5G/findRBsBeaconSINRmin_5G
 
 import math
 
+from mdfl_jax.contrib.radios.radio import RATES, Rate
+from mdfl_jax.contrib.radios.rates import Table, by_table
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.networks.radios.radio import RATES, Rate
-from mdfl_jax.networks.radios.rates import Table, by_table
 
 ATTENUATION = 0.4
 CODE_RATES = {  # in 1024ths, by modulation order

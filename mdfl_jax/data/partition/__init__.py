@@ -72,7 +72,7 @@ class DirichletNumbers(PartitionNumbers):
 
 
 PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Array]] = Registry(
-    "partition", PartitionNumbers, "mdfl_jax.data.partition"
+    "partition", PartitionNumbers, "mdfl_jax.data.partition", contrib="partitions"
 )
 """The partitions by name: (key, labels [n], settings) -> owner [n] int32, with -1 for a sample that nobody holds."""
 
@@ -206,36 +206,3 @@ def draw_turns(key: jax.Array, settings: PartitionSettings) -> Turns:
 def deal_by_counts(key: jax.Array, group: jax.Array, counts: jax.Array) -> jax.Array:
     """Shuffle the samples of each group, and give each client as many of it as ``counts`` [N, C] says."""
     return deal_by_cuts(key, group, jnp.cumsum(counts, axis=0).T)
-
-
-def deal_by_sizes(key: jax.Array, num_samples: int, sizes: jax.Array) -> jax.Array:
-    """Shuffle all samples, and give each client as many as ``sizes`` says, whatever their labels.
-
-    Args:
-      key: typed key.
-      num_samples: n.
-      sizes: [N] int whose sum is n.
-
-    Returns:
-      owner: [n] int32 in 0..N-1.
-    """
-    place = jax.random.permutation(key, num_samples)
-    return jnp.searchsorted(jnp.cumsum(sizes), place, side="right").astype(jnp.int32)
-
-
-def sizes_of_shares(shares: jax.Array, num_samples: int) -> jax.Array:
-    """Turn the clients' shares of all samples into numbers of samples.
-
-    Every client gets one sample first, if there are enough for all. The rest is divided by the shares.
-
-    Args:
-      shares: [N] float, which sum to one, up to rounding.
-      num_samples: n.
-
-    Returns:
-      sizes: [N] int32 whose sum is n; at least 1 each if n >= N.
-    """
-    num_clients = shares.shape[0]
-    least = int(num_samples >= num_clients)
-    (cuts,) = cuts_of_shares(shares[None], jnp.array([num_samples - least * num_clients], jnp.int32))
-    return least + jnp.diff(cuts, prepend=0)

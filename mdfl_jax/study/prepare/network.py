@@ -46,13 +46,11 @@ from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import RadioConfig
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
-from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
 from mdfl_jax.traces.describe import heights_of, notes, stay
@@ -115,17 +113,16 @@ class TraceFiles:
         return of_one_form([self.params(experiment, rules) for experiment in experiments])
 
     def with_heights(self, experiment: Experiment, trace: Trace, found: Tracks) -> Tracks:
-        """Keep the heights of a trace if the radio reads them, and note what does not count then."""
+        """Keep the heights of a trace if a section reads them, and note what does not count then."""
         if found.height is None:
             return found
-        file, radio = experiment.trace.file, RadioConfig.of(experiment)
-        replaced = radio.heights_replaced()
-        if replaced is None:
-            self.notes[f"trace.file {file}: its heights are left out: radio.name is {radio.name}"] = None
+        file, own = experiment.trace.file, [each.replaced_by_heights() for each in sections_in(experiment)]
+        readers = [replaced for replaced in own if replaced is not None]
+        if not readers:
+            self.notes[f"trace.file {file}: its heights are left out: nothing reads them"] = None
             return found._replace(height=None)
-        range_of = f"heights from the ground, {heights_of(trace)}, are those of radio.name {radio.name}"
-        self.notes[f"trace.file {file}: {range_of}"] = None
-        for path, value in replaced.items():
+        self.notes[f"trace.file {file}: heights from the ground, {heights_of(trace)}, are read"] = None
+        for path, value in {path: value for replaced in readers for path, value in replaced.items()}.items():
             self.notes[f"{path} is {value}; ignored: {file!r} has heights"] = None
         return found
 
@@ -406,7 +403,8 @@ def few_heard(experiment: Experiment) -> str:
     """Return a line that says that some clients may hear too few for the rule of aggregation; "" if none can."""
     rule, numbers = rule_for_attackers(experiment)
     network, thinned = experiment.network, participation_of(experiment)[0] < 1
-    always = network.graph and not (network.link_failure or thinned or PresenceConfig.of(experiment).name)
+    silent = any(each.ORDER < PICKED for each in sections_in(experiment))  # sections that may remove links
+    always = network.graph and not (network.link_failure or thinned or silent)
     if not numbers or (always and 1 + heard_on_graph(experiment)[0] >= numbers.least()):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Reads tables: places by id and time, in text or Parquet, and contact lists."""
+"""Reads tables: places by id and time, and contact lists."""
 
 import itertools
 import re
@@ -247,45 +247,6 @@ def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> 
     return at
 
 
-def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
-    """Read a table of places of Parquet, as SUMO writes it, with pandas; its columns are called as those of `read_csv`.
-
-    Raises:
-      UserError: if pandas cannot read it, for which it needs pyarrow; otherwise as `read_csv`.
-    """
-    with opened(path):
-        pass
-    try:
-        import pandas as pd
-
-        table = pd.read_parquet(path)
-    except ImportError:
-        wrong(path, "reading Parquet needs the package pyarrow: pip install pyarrow")
-    except Exception as error:  # whatever the readers make of damaged bytes
-        wrong(path, f"it is no table of Parquet ({' '.join(str(error).split())[:200]})")
-    found = _Places(path, None, named)
-    names = [str(name) for name in table.columns]
-    at = found.find(0, names, len(names))
-    held = {role: table.iloc[:, k] for role, k in at.items()}
-    unit = _unit_of(named or names, at)
-    if held["time"].dtype.kind == "M":
-        unit = 1.0
-        held["time"] = (held["time"] - pd.Timestamp(0, tz=held["time"].dt.tz)) / pd.Timedelta(seconds=1)
-    held |= {role: held[role].astype(str) for role in ("id", "type") if role in held}
-    columns = Columns(path, "lon" in at)
-    for line, row in enumerate(zip(*held.values()), 1):
-        has = dict(zip(at, row))
-        name, kind = has.pop("id"), has.pop("type", "")
-        try:
-            time, x, y, *height = map(float, has.values())
-            columns.add(line, name, time / unit, x, y, kind, height[0] if height else None)
-        except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, UserError):
-                raise
-            wrong(path, f"row {line} has {', '.join(map(str, row))} as {', '.join(at)}")
-    return columns.trace("parquet", why=_said(at, found.why))
-
-
 def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     """Read a contact list, plain or gzip: ``round,i,j``, or in seconds or dates ``start,end,i,j`` or ``time,i,j``.
 
@@ -417,9 +378,4 @@ TRACE_FORMATS.register("csv_geo", doc="A table of time, id, lon, lat in degrees.
 )
 TRACE_FORMATS.register("contacts", doc="Rows of round,i,j or of start,end,i,j: who is in contact when.")(
     TraceFormat(read_contacts, sign=_contacts_sign, takes_columns=True)
-)
-TRACE_FORMATS.register("parquet", doc="The same as csv in a file of Parquet, as SUMO writes it.")(
-    TraceFormat(
-        read_parquet, (".parquet",), lambda text: "the text PAR1" if text.startswith("PAR1") else "", takes_columns=True
-    )
 )

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.contrib.sequences.parts import SequenceModel, SequenceNumbers, Vectors, check_sequence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec
-from mdfl_jax.models.sequences import SequenceModel, SequenceNumbers, Vectors, check_sequence
 
 POSITIONS = ("learned", "sinusoidal", "none")
 # Flax's faster variance, the mean of squares minus the square of the mean, loses its digits far from zero.

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.radios.radio import FADINGS
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
-from mdfl_jax.networks.radios.radio import FADINGS
 
 Draw = Callable[[jax.Array | int], jax.Array]
 

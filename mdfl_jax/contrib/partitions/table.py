@@ -1,7 +1,6 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -17,10 +16,7 @@ from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
 from mdfl_jax.storage.given import read_text
 
-HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
-_NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz file
-_MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
 
 
 def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
@@ -30,10 +26,8 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
 
     Args:
       path: a table with one column, ``owner``, or with one row per client and one column per label. Or an npz file with
-        one of the arrays ``owner`` [n] and ``counts`` [N, C], or an array of indices of training samples for each
-        client, by its number. Or such lists of indices in JSON, as FedLab saves them (a list or a dictionary), or in
-        FedML's net_dataidx_map.txt. Or the config.json of a partition of PFLlib, for the pairs [label, count] of each
-        client.
+        one of the arrays ``owner`` [n] and ``counts`` [N, C]. Or, in JSON, the lists of the indices of each client's
+        training samples, as FedLab saves them: a list, or a dictionary.
       notes: gets a line that says how the clients were numbered, if they are not numbered in the file.
 
     Returns:
@@ -54,8 +48,6 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
             found = _of_lists(lists, known, where)
         elif path.endswith(".npz"):
             found = _of_arrays(arrays_in(path), where)
-        elif path.endswith(".json"):
-            found = _of_json(read_text(path), where)
         else:
             found = np.array([row for _, row in number_rows(path, whole)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found
@@ -74,25 +66,18 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
 
 
 def lists_in(path: str) -> dict[Any, Sequence[int]] | None:
-    """Return the indices of the training samples of each client, by its name; None for a file that has no such lists.
+    """Return the indices of the training samples of each client, by its name; None for a file that is not in JSON.
 
     Raises:
-      UserError: if the file cannot be read, or two lists are of one client.
+      UserError: if the file cannot be read, holds something else, or two lists are of one client.
     """
-    if path.endswith(".npz"):
-        arrays = {_NUMBERED.fullmatch(name): of for name, of in arrays_in(path).items()}
-        return _by_client([(name[1], of.tolist()) for name, of in arrays.items() if name]) if all(arrays) else None
-    text = read_text(path, any_encoding=True)
-    if text.lstrip()[:1] not in ("{", "["):
+    if not path.endswith(".json"):
         return None
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = {name: list(map(int, of.split(","))) if of.strip() else [] for name, of in _MAP.findall(text)}
+    content = json.loads(read_text(path))
     if isinstance(content, list):
         content = dict(enumerate(content))
     if not isinstance(content, Mapping) or not content or not all(map(_are_indices, content.values())):
-        return None
+        raise UserError("it holds no list of the indices from 0 of each client")
     return _by_client([(str(name), of) for name, of in content.items()])
 
 
@@ -115,12 +100,12 @@ def _of_lists(lists: Mapping[Any, Sequence[int]], names: Sequence[Any], where: s
     some may have no list; else their order numbers the clients.
 
     Raises:
-      UserError: for an index that is not a whole number from 0, or that two clients have.
+      UserError: if nobody has a sample, or two clients have one.
     """
-    held = [np.asarray(lists[name]) for name in names]
-    index = np.concatenate([of.astype(np.int64) for of in held]) if held else np.zeros(0, np.int64)
-    if not len(index) or any(of.dtype.kind not in "iu" and of.size for of in held) or index.min() < 0:
-        raise UserError(f"{where}: it holds no lists of indices from 0")
+    held = [np.asarray(lists[name], np.int64) for name in names]
+    index = np.concatenate(held)
+    if not len(index):
+        raise UserError(f"{where}: it gives no client a sample")
     if index.max() >= LARGEST:
         raise UserError(f"{where}: it holds the index {index.max()}; allowed: indices of training samples, from 0")
     place = np.repeat(np.arange(len(held)), list(map(len, held)))
@@ -149,31 +134,12 @@ def _of_arrays(arrays: dict[str, np.ndarray], where: str) -> np.ndarray:
     return found
 
 
-def _of_json(text: str, where: str) -> np.ndarray:
-    """Return the counts [N, C] of a partition that PFLlib has written (Zhang and others, 2023)."""
-    try:
-        content = json.loads(text)
-        clients = [{int(label): int(count) for label, count in client} for client in content[HELD]]
-        counts = np.zeros((len(clients), 1 + max(max(client) for client in clients if client)), np.int64)
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise UserError(
-            f"{where} is no partition of PFLlib: it has no pairs [label, count] as {HELD!r}, nor a list of the indices "
-            "of each client"
-        ) from None
-    for row, client in zip(counts, clients):
-        if client and min(client) < 0:
-            _refuse(where, f"it holds the label {min(client)}")
-        row[list(client)] = list(client.values())
-    return counts
-
-
 class TableNumbers(PartitionNumbers):
     """The numbers of the partition ``table``."""
 
     table: str = number(
         "",
-        "CSV, npz or JSON (FedLab, FedML, PFLlib): owner of each sample, indices by client, or counts by client and "
-        "label",
+        "CSV, npz or JSON: owner of each sample, indices by client, or counts by client and label",
         read=read_table,
     )
 
@@ -211,9 +177,7 @@ class TableNumbers(PartitionNumbers):
             return
         known = dataset.num_strata
         if table.shape[1] != known:
-            are_indices = len(np.unique(table)) == table.size > known
-            hint = "; are they indices? a list of lists in JSON holds those of each client" if are_indices else ""
-            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes{hint}")
+            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes")
         asked, there = table.sum(axis=0), np.bincount(dataset.strata, minlength=known)
         if (asked > there).any():
             label = int(np.argmax(asked > there))

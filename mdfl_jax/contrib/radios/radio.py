@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.contrib.radios.shadowing import Waves, draw_waves, shadowing
 from mdfl_jax.core.geometry import squared_reach
 from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
@@ -33,9 +34,8 @@ from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.contact import Met, link_radius
 from mdfl_jax.networks.costs import sends_without_rate
 from mdfl_jax.networks.link_filters import LinkFilter
-from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
-HOME = "mdfl_jax.networks.radios"
+HOME = "radios"
 # These numbers are folded into the key of the stream "link", from which the links of each round are drawn, too.
 SHADOWING, HEIGHTS = number_of("shadowing"), number_of("heights")
 
@@ -121,10 +121,10 @@ class Sharing(NamedTuple):
 
 # (numbers, draw) -> the gain of the fading [N, K], whose mean is one; draw(k) is the k-th uniform draw of each pair.
 Fading = Callable[[Any, Callable[[jax.Array | int], jax.Array]], jax.Array]
-RADIOS: Registry[PathLoss | None] = Registry("radio", home=HOME, contrib="radios")
-FADINGS: Registry[Fading] = Registry("fading", home=HOME)
-RATES: Registry[Rate] = Registry("rate", home=HOME, contrib="radios")
-SHARINGS: Registry[Sharing] = Registry("sharing", home=HOME)
+RADIOS: Registry[PathLoss | None] = Registry("radio", contrib=HOME)
+FADINGS: Registry[Fading] = Registry("fading", contrib=HOME)
+RATES: Registry[Rate] = Registry("rate", contrib=HOME)
+SHARINGS: Registry[Sharing] = Registry("sharing", contrib=HOME)
 
 
 class RadioParams(NamedTuple):
@@ -539,7 +539,11 @@ class RadioConfig(Section):
         silent = hears_nobody(*found, whole.network.radius)
         yield "radio.name", bool(silent), silent
 
-    def heights_replaced(self) -> dict[str, Any] | None:
+    def best_rate(self, whole: Any) -> float:
+        """Return the most bits per second of a link without shadowing and fading."""
+        return best_rate(*self.members(whole))
+
+    def replaced_by_heights(self) -> dict[str, Any] | None:
         """Return the fields that are set and that heights of a trace replace; None if the radio reads no heights."""
         path_loss, passed = RADIOS[self.name], vars(self)
         if path_loss is None or path_loss.heights is None:

@@ -6,10 +6,10 @@ import math
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.radios.radio import RATES, Rate, ratio_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import Numbers, Setting, number
-from mdfl_jax.networks.radios.radio import RATES, Rate, ratio_of
 
 Table = tuple[tuple[float, float], ...]  # rows of an SNR in dB and of the bits per second from there on
 

@@ -8,8 +8,8 @@ sight is 32.4 + 20 log10 d + 20 log10 f, so radio.exponent=2 and radio.reference
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.radios.radio import RADIOS, PathLoss, SignalNumbers
 from mdfl_jax.core.numbers import number
-from mdfl_jax.networks.radios.radio import RADIOS, PathLoss, SignalNumbers
 
 
 class LogDistanceNumbers(SignalNumbers):

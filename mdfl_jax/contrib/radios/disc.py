@@ -1,6 +1,6 @@
 """The disc: all clients within the radius hear each other, whatever the distance."""
 
-from mdfl_jax.networks.radios.radio import RADIOS
+from mdfl_jax.contrib.radios.radio import RADIOS
 
 RADIOS.register(
     "disc",

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.radios.radio import SHARINGS, Sharing
 from mdfl_jax.core.links import Senders
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.networks.radios.radio import SHARINGS, Sharing
 
 
 def turns(numbers: Numbers, heard: jax.Array, senders: Senders) -> jax.Array:

@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.partitions.sizes import deal_by_sizes, sizes_of_shares
 from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_sizes, sizes_of_shares
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings
 
 
 class PowerLawNumbers(PartitionNumbers):

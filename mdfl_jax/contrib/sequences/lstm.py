@@ -5,9 +5,9 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from mdfl_jax.contrib.sequences.parts import SequenceModel, SequenceNumbers, Vectors, check_sequence
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.model import MODELS, ModelSettings
-from mdfl_jax.models.sequences import SequenceModel, SequenceNumbers, Vectors, check_sequence
 
 
 class LSTMNumbers(SequenceNumbers):

@@ -10,19 +10,19 @@ from tiny import tiny_config
 from worlds import played
 
 from mdfl_jax.contrib.radios import air_to_ground
+from mdfl_jax.contrib.radios.fading import NakagamiNumbers
 from mdfl_jax.contrib.radios.its_g5 import TABLE as ITS_G5
+from mdfl_jax.contrib.radios.log_distance import LogDistanceNumbers, loss, reach
 from mdfl_jax.contrib.radios.nr_sidelink import TABLE as SIDELINK
+from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
+from mdfl_jax.contrib.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
+from mdfl_jax.contrib.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.radios.fading import NakagamiNumbers
-from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
-from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
-from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
-from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan

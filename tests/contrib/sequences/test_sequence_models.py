@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from small import assert_trees_equal, told
 
+from mdfl_jax.contrib.sequences.transformer import sinusoids
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import from_values
 from mdfl_jax.models import MODELS, SampleSpec, make_model
 from mdfl_jax.models.adapters import draws, variables_of
-from mdfl_jax.models.zoo.transformer import sinusoids
 
 NAMES = ("lstm", "transformer")
 TOKENS, FLOATS, IMAGES = SampleSpec((5,), 7), SampleSpec((5, 3)), SampleSpec((5, 4, 2))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.message_bits import add_bits, count_bits, dense_bits
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
@@ -36,6 +37,7 @@ from mdfl_jax.core.types import (
 )
 from mdfl_jax.exchange.active import links_among, links_of_speakers, where_moving
 from mdfl_jax.mobility.registry import movement_of
+from mdfl_jax.networks.costs import sends_parts
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.storage.given import whole_numbers
@@ -56,7 +58,7 @@ class Moment(NamedTuple):
 
 # (numbers, key of the seed, moment of the round, who was there in the round before [N] bool) -> [N] bool
 Presence = Callable[[Any, jax.Array, Moment, jax.Array], jax.Array]
-PRESENCES: Registry[Presence] = Registry("presence", home="mdfl_jax.networks.wrappers")
+PRESENCES: Registry[Presence] = Registry("presence", contrib="presence")
 
 
 class MarkovNumbers(Numbers):
@@ -346,6 +348,19 @@ class PresenceConfig(Section):
         yield "presence.name", self.name and pattern, misses
         held = f"another one: trace.gaps is {whole.trace.gaps}, so that no client is ever away"
         yield "presence.name", self.name == "trace" and whole.trace.gaps == "hold", held
+        algorithm, comes_with = whole.algorithm.name, self.newcomers if self.in_use(whole) else "kept"
+        kept = f"kept: the states of {algorithm}'s clients have a sum that they must keep"
+        yield "presence.newcomers", comes_with != "kept" and ALGORITHMS.traits(algorithm).keeps_sum, kept
+        taught = f"another one: presence.newcomers {comes_with} needs whole models"
+        yield "cost.short_contact", comes_with == "neighbour" and sends_parts(whole), taught
+
+    def lasts(self, whole: Any) -> bool:
+        """Tell whether clients may come at hours of a day."""
+        return self.in_use(whole)
+
+    def begins_anew(self, whole: Any) -> bool:
+        """Tell whether a client that comes begins with the first model."""
+        return self.in_use(whole) and self.newcomers == "initial"
 
     def describe(self, whole: Any) -> str:
         """Return the member."""

@@ -5,10 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from worlds import played
 
-from mdfl_jax.core.rng import stream
-from mdfl_jax.networks.fixed import fixed_graph
-from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.wrappers.presence import (
+from mdfl_jax.contrib.presence.presence import (
     OWN,
     PRESENCES,
     CyclicNumbers,
@@ -18,6 +15,9 @@ from mdfl_jax.networks.wrappers.presence import (
     PresenceParams,
     coming_and_going,
 )
+from mdfl_jax.core.rng import stream
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
 
 
 def test_who_stays_for_good_and_who_is_there_all_day_is_never_away():

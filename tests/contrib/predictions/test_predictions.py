@@ -11,9 +11,8 @@ from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.contrib.predictions.predictions import BINS, ON_REQUEST
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.metrics import ON_REQUEST
-from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study

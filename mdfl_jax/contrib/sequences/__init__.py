@@ -1,0 +1,1 @@
+"""Models of tokens and other sequences: an LSTM and a transformer encoder."""
