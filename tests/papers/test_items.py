@@ -1,12 +1,7 @@
-"""The verdict on a claim, the choice of items, and what the page says of a claim."""
+"""The verdict on a claim, and what the page says of a claim."""
 
-from importlib import import_module
-
-import pytest
-
-from benchmarks.papers import catalogue, devices, items, page, records
-from benchmarks.papers.items import AGREES, DIFFERS, OWN, SIGN, UNDECIDED, UNKNOWN, Claim, chosen
-from mdfl_jax.core.errors import UserError
+from benchmarks.papers import catalogue, items, page, records
+from benchmarks.papers.items import AGREES, DIFFERS, OWN, SIGN, UNDECIDED, UNKNOWN, Claim
 
 catalogue.load()
 
@@ -39,11 +34,6 @@ def test_the_verdict():
     assert Claim("rounds to our target", of(7, 2), sign=-1, own=True).verdict == OWN
 
 
-def test_a_number_of_rounds_says_how_finely_it_is_known():
-    kept = Claim("fewer rounds", of(-80, 0), sign=1, unit="rounds", own=True, every=10).as_json()
-    assert page.ours(kept) == "-80 ± 0 rounds, evaluated every 10"
-
-
 def test_a_comparison_of_our_own_stands_apart_and_is_not_counted():
     claims, own = page.pages()["papers.md"].split("Comparisons of our own, which the paper does not claim:")
     assert "than dmgt_svrg" in own
@@ -51,27 +41,7 @@ def test_a_comparison_of_our_own_stands_apart_and_is_not_counted():
     assert f" {items.OWN}" not in claims
 
 
-def test_what_diverged_is_unknown_and_none_in_json():
-    kept = Claim("a claim", {"mean": float("inf"), "std": float("nan"), "ci95": float("nan")}, 5).as_json()
-    assert (kept["verdict"], kept["ours"]) == (UNKNOWN, {"mean": None, "std": None, "ci95": None})
-    assert page.ours(kept) == "-"
-
-
-def test_items_are_chosen_by_name_by_paper_or_all():
-    assert [it.name for it in chosen("madfl:t2,dadfl")][:2] == ["madfl:t2", "dadfl:f2"]
-    assert len(chosen("all")) == len(items.ITEMS) > len(chosen("madfl")) > 5
-    with pytest.raises(UserError, match=r"--item=madfl:t3: unknown item 'madfl:t3' \(did you mean 'madfl:t2'\?\)"):
-        chosen("madfl:t3")
-    with pytest.raises(UserError, match=r"unknown item 'madlf' \(did you mean 'madfl'\?\)"):
-        chosen("madlf")
-
-
 def test_an_item_that_differs_says_why():
     for item in items.ITEMS.values():
         differs = any(claim["verdict"] == DIFFERS for claim in (records.kept(item.name) or {"claims": []})["claims"])
         assert item.why or not differs, item.name
-
-
-def test_every_study_on_accelerators_is_a_preset():
-    for stem, item in (name.split(":") for name in devices.STUDIES):
-        assert item in import_module(f"configs.{stem}").PRESETS
