@@ -1,32 +1,13 @@
-"""The panels of curves and of traffic, and the data of the curves that the reader of the page explores."""
+"""The data of the curves that the reader of the page explores."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdfl_jax.report import style
 from mdfl_jax.report.panels.curves import explorer, stored
 from mdfl_jax.report.quantities import recorded
-from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.results import Results
 from tests.report.made_report import change
-
-RADII = [{"network.radius": float(r)} for r in range(1, 201)]
-
-
-def test_final_accuracies_have_a_row_for_each_point_in_the_order_of_the_study(study):
-    for count in (1, 4, 200):
-        run = study(RADII[:count], seeds=2, rounds=10, positions=False)
-        panels = FIGURES["final_accuracy"].chart(run).data["panels"]
-        seeds, means = ([of["traces"][k::2] for of in panels] for k in (0, 1))
-        found = [trace["x"][0] for of in means for trace in of]
-        np.testing.assert_allclose(found, [100 * point["final_accuracy"]["mean"] for point in run.outcomes])
-        assert {len(trace["x"]) for of in seeds for trace in of} == {2}
-        labels = [text.replace("<br>", " ") for panel in panels for text in panel["yaxis"]["ticktext"]]
-        assert labels == [look.label for look in style.looks(run)]
-        assert sum(panel["height"] for panel in panels) / count >= 15  # pixels a row
-        rows = FIGURES["final_accuracy"].numbers(run)[1:]  # of each point the two seeds, then the mean
-        assert [(row[3], row[5]) for row in rows[2::3]] == list(zip(labels, found))
 
 
 def test_points_with_other_rounds_and_seeds_have_gaps_and_the_later_line_counts(make_workdir):

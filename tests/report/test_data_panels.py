@@ -1,11 +1,9 @@
-"""The panels of the clients' data, of groups of clients and of road-side units."""
+"""The panel of the clients' data."""
 
 import dataclasses
 
 import numpy as np
-from scipy import stats
 
-from mdfl_jax.contrib.panels import groups
 from mdfl_jax.report.panels import label_counts
 from mdfl_jax.report.registry import FIGURES
 
@@ -33,22 +31,3 @@ def test_divisions_of_the_labels_are_told_and_named_by_what_differs(study):
     np.testing.assert_array_equal(second["counts"], 5 * few)
     one_class = np.full((8, 1), 6)
     assert not FIGURES["label_counts"].applies(with_counts(run, *[one_class] * 3))
-
-
-def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(study):
-    run, rng = study(rounds=20), np.random.default_rng(3)
-    names = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
-    for point, curve in run.curves.items():  # [S = 3, E = 3]
-        run.curves[point] = dataclasses.replace(curve, values={name: rng.uniform(size=(3, 3)) for name in names})
-    accuracy, lead, met = (panel["traces"] for panel in FIGURES["groups"].chart(run).data["panels"])
-    assert groups.shown_points(run) == [1, 2, 3]  # under static mobility nobody moves
-    curve = run.curves["dam"].values
-    of_dam = next(trace for trace in accuracy if trace["name"].startswith("dam"))
-    np.testing.assert_allclose(of_dam["y"], 100 * curve["accuracy_mobile"].mean(0))
-    gap = 100 * (curve["accuracy_mobile"] - curve["accuracy_other"])
-    band, line = (trace for trace in lead if trace.get("name") == "dam" or trace.get("legendgroup") == "dam")
-    np.testing.assert_allclose(line["y"], gap.mean(0))
-    low, high = stats.t.interval(0.95, 2, gap.mean(0), stats.sem(gap))
-    np.testing.assert_allclose(band["y"], [*high, *low[::-1]])
-    contacts = [0.0, *(10 * np.cumsum(curve["num_neighbours_mobile"][:, 1:], axis=1).mean(0))]
-    np.testing.assert_allclose(next(t for t in met if t["name"] == "dam, mobile clients")["y"], contacts)
