@@ -21,7 +21,7 @@ FORMS = [  # strategies refuse so many clients; places and contacts of a file ar
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("world", ["grid", "plane"])
 def test_no_array_of_all_pairs(world):
     rules = tuple(movement for movement in FORMS if movement.world == world)
