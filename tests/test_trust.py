@@ -80,29 +80,3 @@ def test_every_test_that_the_page_names_is_there():
     named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "security.md").read_text())
     assert len(set(named)) > 8
     assert [name for name in named if not (ROOT / name).is_file()] == []
-
-
-def test_the_bounds_of_the_page_are_those_of_the_code():
-    from mdfl_jax.config import checks, points
-    from mdfl_jax.config.resolve import all_fields
-    from mdfl_jax.contrib.pretrained import pretrained
-    from mdfl_jax.traces import reading
-    from mdfl_jax.traces.formats import tables
-    from mdfl_jax.traces.resampling import MAX_ROUNDS, MOST_LINKS, MOST_PLACES
-
-    text, fields = (ROOT / "docs" / "security.md").read_text(), all_fields()
-    assert points.MOST_RUNS == checks.MOST_EVALUATIONS == tables.MOST_CLIENTS == 1_000_000
-    assert fields["network.num_clients"].metadata["at_most"] == 1_000_000
-    for number, what in (
-        (points.MOST_POINTS, "sweep points"),
-        (points.MOST_RUNS, "runs, clients, and evaluations of a run"),
-        (fields["rounds"].metadata["at_most"], "rounds; a grid"),
-        (reading.MOST_SAMPLES, "samples or lines"),
-        (MAX_ROUNDS, "rounds"),
-        (MOST_PLACES, "places"),
-        (MOST_LINKS, "links"),
-        (tables.MOST_CLIENTS, "clients"),
-        (fields["network.grid_size"].metadata["at_most"], "x 46,340"),
-    ):
-        assert f"{number:,} {what}" in text
-    assert reading.LONGEST_LINE == pretrained.MOST_PICKLED == 64 * 2**20 == 2**26

@@ -142,6 +142,7 @@ def test_mistakes_are_one_line(fields, expected):
     assert expected in told(lambda: make_study(with_fields(attacked_config(), fields)))
 
 
+@pytest.mark.long
 def test_listed_clients_all_attack_and_their_models_do_not_end_a_run(tmp_path):
     """Two attackers grow without bound; nobody hears them, and the four others go on as without them."""
     (tmp_path / "edges.csv").write_text("i,j\n0,5\n2,3\n3,4\n4,1\n1,2\n")

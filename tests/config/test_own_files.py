@@ -111,23 +111,6 @@ MISTAKES = {  # member: (the fields that use it, the error, its file)
         "    def exchange(hparams, links, params, context):\n        return params\n"
         "    return local_then(settings, exchange, ())\n",
     ),
-    "report": (
-        {"algorithm.name": "wrong", "algorithm.aggregation": "reputation"},
-        r"wrong\.py:9: do_round returned no report .*, by which reputation is measured; .* Exchanged\(.*",
-        "import jax\nfrom mdfl_jax.algorithms import ALGORITHMS\nfrom mdfl_jax.algorithms.local import Settings\n"
-        "from mdfl_jax.algorithms.registry import register\nfrom mdfl_jax.core.types import Report\n"
-        "@register('wrong', ignores=())\ndef wrong(settings=Settings()):\n    inner = ALGORITHMS['dpsgd'](settings)\n"
-        "    def do_round(*of):\n        state, stats = inner.round(*of)\n"
-        "        return state, stats._replace(report=Report())\n"
-        "    return inner._replace(round=do_round)\n",
-    ),
-    "compressor": (
-        {"algorithm.name": "choco", "network.graph": "ring", "algorithm.compressor": "wrong"},
-        r"wrong\.py:2: compress returned float32\[6, 3\]; it must be float32\[6, 650\]",
-        "from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, Message\n"
-        "def compress(numbers, key, x):\n    return Message(x[:, :3], None)\n"
-        "COMPRESSORS.register('wrong')(Compressor(compress, lambda numbers, message: message.value))\n",
-    ),
     "registered twice": (
         {},
         r"wrong\.py:3: mobility 'dcm' is there already, from .*",
@@ -169,11 +152,8 @@ def forgetful(settings=Settings()):
 """
 FORGOTTEN = {
     "aggregation": ({"algorithm.aggregation": "median"}, "median; it must be mean", "aggregate"),
-    "compressor": ({"algorithm.compressor": "top_k"}, "top_k; it must be empty", "compressor"),
     "steps": ({"algorithm.local_steps": 3}, "3; it must be 1", "num_local_steps"),
-    "optimizer": ({"algorithm.optimizer": "adam"}, "adam; it must be sgd", "optimizer"),
     "attack": ({"attack.name": "sign_flip"}, "sign_flip; it must be empty", "sent or Settings.aggregate"),
-    "shared": ({"model.shared": "Dense_0/kernel"}, "'Dense_0/kernel'; it must be empty", "part"),
 }
 
 

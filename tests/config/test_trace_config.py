@@ -1,4 +1,4 @@
-"""Traces and contact lists by configuration: the places and links of a run are those of the file."""
+"""Traces by configuration: their heights."""
 
 import numpy as np
 import pytest
@@ -15,19 +15,6 @@ def traced(tiny, tmp_path):
     (tmp_path / "town.csv").write_text("\n".join(["time,id,x,y", *rows, ""]))
     start = {"network.mobility": "trace", "trace.file": str(tmp_path / "town.csv"), "network.radius": 120.0, "seeds": 1}
     return lambda **changes: tiny(**start | changes)
-
-
-def test_a_study_tells_how_it_read_its_file(traced, tmp_path):
-    """The note is in the plan; so is what may be a mistake, and who leaves."""
-    study = make_study(traced(sweep="trace.gaps=hold,absent,auto", baseline=""))
-    lines = plan(study).splitlines()
-    file = f"  note: trace.file {tmp_path / 'town.csv'}: "
-    columns = "time is column 1, id is column 2, x is column 3, y is column 4 (by the header)"
-    assert f"{file}8 ids, read as csv: a header of columns; {columns}" in lines
-    assert any(line.startswith(f"{file}22 of 44 steps are faster than 150 m/s, up to ") for line in lines)
-    leaves = f"{file}median 6 s an id; 0 come after the beginning, 1 leave before the end: they "
-    assert f"{leaves}stand there until then, or from then on (trace.gaps=hold)" in lines
-    assert f"{leaves}are gone (trace.gaps=absent)" in lines
 
 
 def test_heights_go_to_the_radio_that_reads_them(traced, tmp_path):

@@ -67,6 +67,7 @@ def dirichlet(seeds, labels, num_clients, alpha):
     return owners(("dirichlet", {"alpha": alpha}), seeds, labels, num_clients)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_sample_has_one_owner_and_the_key_decides(rule):
     """Also of unequal classes, and for fewer samples than clients."""

@@ -11,8 +11,7 @@ from tables import with_fields
 
 from mdfl_jax.cli import entry
 from mdfl_jax.cli.commands import module_of
-from mdfl_jax.config import points
-from mdfl_jax.config.resolve import as_config, resolve
+from mdfl_jax.config.resolve import as_config
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.study import make_study
 from mdfl_jax.study.study import check_traced
@@ -70,19 +69,6 @@ def test_their_flags_exist():
         words = without_optional(command.arguments)
         flags = [re.match(r"--(?:no)?([a-z_]+)", word)[1] for word in words if word.startswith("--")]
         assert set(flags) <= known, f"{page.name}: {command.words}"
-
-
-@pytest.mark.long
-def test_their_configs_resolve():
-    """Also of those that are not run."""
-    for _, command in OURS:
-        arguments = without_optional(command.arguments)
-        given = config_of(arguments) if command.program in ("sweep", "theory", "data") else ""
-        used = any(word.startswith("--use=") for word in arguments)
-        if not given or used or not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
-            continue
-        config = as_config(given if given.startswith("/") else str(ROOT / given))
-        assert points.points(resolve(with_fields(config, fields_set(arguments))))
 
 
 # What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout. Of a

@@ -1,20 +1,11 @@
 """The pages of fields and families have what the code declares: every field, every member, its formula and papers."""
 
-import pytest
-
 from mdfl_jax.cli.families import families, pages
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core import papers
 
 PAGES = pages()
 WITHOUT_FORMULA = ("data_name", "logger")
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_the_rows_of_a_table_have_as_many_cells(path):
-    for table in PAGES[path].split("\n\n"):
-        rows = [line.replace("\\|", "") for line in table.splitlines() if line.startswith("|")]
-        assert len({row.count("|") for row in rows}) <= 1, table
 
 
 def test_every_field_and_every_member_has_a_row():

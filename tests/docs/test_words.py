@@ -1,10 +1,9 @@
 """One word for one thing: what has a name in the field, and a name here, has no other name where a user reads."""
 
-import ast
 import re
 
 import pytest
-from pages import PAGES, ROOT
+from pages import PAGES
 
 from mdfl_jax.cli import families
 from mdfl_jax.cli.commands import commands
@@ -46,31 +45,6 @@ def test_pages_use_the_words_of_the_glossary(page):
         text = text.replace(allowed, "")
     assert wrong(CODE.sub("", text)) == {}
     assert "python -m launch" not in text
-
-
-def texts_of(path):
-    """The texts of a module that are no names: its strings of several words, without what an f-string computes."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.value
-
-
-HELP = [*(ROOT / "mdfl_jax" / "cli").glob("*.py"), ROOT / "mdfl_jax" / "contrib" / "theory" / "command.py"]
-OF_PAGE = [
-    path for folder in ("report", "contrib/panels") for path in sorted((ROOT / "mdfl_jax" / folder).rglob("*.py"))
-]
-
-
-@pytest.mark.parametrize("path", [*HELP, *OF_PAGE], ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_the_help_of_commands_and_the_sentences_of_the_report_use_them(path):
-    tree = ast.parse(path.read_text())
-    inner = [
-        ast.get_docstring(node, clean=False)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    ]
-    shown = [text for text in texts_of(path) if text not in inner]
-    assert wrong(CODE.sub("", "\n".join(shown))) == {}
 
 
 def test_the_help_of_fields_and_the_lines_of_commands_use_them():

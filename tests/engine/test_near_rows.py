@@ -40,7 +40,7 @@ def over_lists(graph, num_clients, num_devices):
     return jax.jit(whole).lower().compile()
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("graph", "num_clients", "num_devices", "rows"),
     [("ring", 12, 4, 1), ("torus", 36, 4, 6), ("torus", 32, 8, 0)],

@@ -1,13 +1,15 @@
-"""Traced steps without what they do not need."""
+"""Traced steps: what they depend on, and what is no input of them."""
 
 import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from small import toy_simulation
 
-from mdfl_jax.engine.programs import Placement, TracedStep
+from mdfl_jax.engine.programs import Placement, TracedStep, traced_steps
+from mdfl_jax.study import make_study
 
 PLACEMENT = Placement(toy_simulation(), 4, 1, jax.devices()[:2])
 
@@ -25,3 +27,19 @@ def test_arrays_without_elements_are_no_inputs_of_a_device():
     lowered = made.lower()
     assert not re.search(r"manual_computation.*[<x]0x", lowered.as_text())
     jax.tree.map(np.testing.assert_array_equal, made.call(lowered.compile(), *args), jax.vmap(f)(*args))
+
+
+@pytest.mark.long
+def test_programs_depend_neither_on_traced_numbers_nor_on_the_number_of_runs(tiny):
+    """So a study of as many runs as devices, or more, grows to the bit."""
+
+    def texts(seeds, **changes):
+        (group,) = make_study(tiny(seeds=seeds, sweep="", **{"engine.client_devices": 1}, **changes)).groups
+        placement = Placement(group.simulation, seeds)
+        turn = placement.inputs(group.hparams * seeds, range(seeds))[0]
+        return [(step.name, step.lower().as_text()) for step in traced_steps(placement, turn, turn)]
+
+    other = {"algorithm.lr": 0.3, "network.radius": 1.5, "network.num_mobile": 1, "first_seed": 5}
+    found = texts(16)  # two on each of the eight devices
+    assert {name for name, _ in found} == {"draw", "world", "begin", "rounds", "evaluate"}
+    assert found == texts(24, **other) == texts(8, **other)

@@ -1,21 +1,26 @@
-"""A study of ten thousand clients: no array of all pairs of clients, in any part of its program."""
+"""Ten thousand clients: no array of all pairs of clients, in any part of a program, nor of all clients and samples."""
 
 import re
 from math import prod
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from array_sizes import largest
 from small import toy_dataset, toy_hparams, toy_task
+from worlds import holding
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.types import FIXED
+from mdfl_jax.data.batching import cut_blocks, index_clients
+from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.mobility import Motion, Movement
+from mdfl_jax.mobility import MOBILITIES, Motion, Movement
+from mdfl_jax.mobility.choosing import PlaneStrategyNumbers, StrategyNumbers
 from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph
@@ -104,3 +109,44 @@ def test_no_array_of_all_pairs_is_compiled():
     assert max(map(prod, shapes)) < PAIRS
     assert (N, 32) in shapes
     assert program.memory_analysis().temp_size_in_bytes < N * N
+
+
+FORMS = [  # strategies refuse so many clients
+    Movement(name, form.knowledge or "oracle", form.world)
+    for name in MOBILITIES
+    for form in MOBILITIES.forms(name)
+    if form.world in ("grid", "plane") and not issubclass(form.numbers, StrategyNumbers | PlaneStrategyNumbers)
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("world", ["grid", "plane"])
+def test_no_rule_of_movement_computes_one(world):
+    rules = tuple(movement for movement in FORMS if movement.world == world)
+    network = spatial(N, 100, rules, max_neighbours=31)
+    numbers, key, clients = SpatialParams(N // 4), jax.random.key(0), holding(np.ones(N), 10)
+    assert largest(network.init, numbers, key, clients)[0] < PAIRS
+    state = jax.eval_shape(network.init, numbers, key, clients)
+    assert largest(network.step, numbers, key, jnp.int32(3), state, clients)[0] < PAIRS
+
+
+SAMPLES, CLASSES, OWNERS = 60_000, 10, 20_000
+LINEAR = 2 * (SAMPLES + N * CLASSES)
+TABLES = {"table": (SAMPLES,), "table of counts": (N, CLASSES)}
+
+
+@pytest.mark.parametrize("name", [*PARTITIONS, "table of counts"])
+def test_no_partition_computes_one_of_all_clients_and_samples(name):
+    member = name.removesuffix(" of counts")
+    given = PARTITIONS.numbers(member)()
+
+    def program(key, labels, places, owner_of, table):
+        typed = type(given)(table=table) if name in TABLES else given.typed()
+        settings = PartitionSettings(N, CLASSES, typed, owner_of, OWNERS, places)
+        owner = PARTITIONS[member](key, labels, settings)
+        return cut_blocks(index_clients(owner, labels, N, CLASSES), 8)
+
+    labels, owner_of = (np.zeros(SAMPLES, np.int32) for _ in range(2))
+    places, table = (np.zeros(shape, np.float32) for shape in ((N, 2), TABLES.get(name, (1,))))
+    entries, shape = largest(program, jax.random.key(5), labels, places, owner_of, table)
+    assert entries <= LINEAR, shape

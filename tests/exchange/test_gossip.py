@@ -97,16 +97,6 @@ def test_sums_over_lists_are_those_of_a_matrix(places):
     assert_equal(found, jax.tree.map(lambda x: np.tensordot(whole, np.asarray(x, float), 1), params))
 
 
-def test_mix_maps_over_runs():
-    """Under vmap, with runs that fit the lists and runs that do not in one batch."""
-    weights = jnp.stack([metropolis_hastings(circulant(12, d)) for d in (0, 2, 4, 8, 11)])
-    params = jax.tree.map(lambda *x: jnp.stack(x), *(models(12, seed) for seed in range(5)))
-    fits = np.count_nonzero(weights, axis=2).max(axis=1) <= 5
-    assert fits.any()
-    assert not fits.all()
-    assert_equal(jax.jit(jax.vmap(lambda w, p: mix(w, p, 5)))(weights, params), jax.vmap(mix_dense)(weights, params))
-
-
 @pytest.mark.parametrize("bound", [0, 3, 9])
 def test_bfloat16_models_keep_their_type_and_are_summed_in_float32(bound):
     """Nine senders, off by the rounding of the result alone: 2^-8 of it (half a unit in the last of eight bits)."""

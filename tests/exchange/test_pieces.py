@@ -96,6 +96,7 @@ def test_mixing_weights_are_those_of_the_slow_rules():
             np.testing.assert_allclose(found, slow(), rtol=1e-5, atol=1e-6, err_msg=rule)
 
 
+@pytest.mark.long
 def test_partition_deals_as_the_rules_do(tmp_path):
     owners, places = LABELS.size - np.arange(LABELS.size) // 10, RNG.random((4, 2)).astype(np.float32)
     (tmp_path / "owner.csv").write_text("".join(f"{k % 4}\n" for k in range(LABELS.size)))

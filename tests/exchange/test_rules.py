@@ -1,4 +1,4 @@
-"""Robust rules of aggregation: what outside tools compute, what their breakdown points promise, what they declare."""
+"""Robust rules of aggregation: what their breakdown points promise, and what they declare."""
 
 from functools import cache
 
@@ -12,7 +12,6 @@ from small import told
 from tiny import tiny_config
 
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.config.checks import notes
 from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.exchange.neighbourhood import comparators, losses_of, sum_of_ranked
@@ -197,9 +196,3 @@ def test_a_rule_says_whether_it_reads_the_mixing_weights_and_keeps_the_mean_and_
         context = RoundContext(jax.random.key(0), None, PROGRESS, loss_of)
         found = jax.eval_shape(lambda: aggregate(rule, double._replace(context=context)).models)
         assert found["w"].dtype == jnp.float64
-
-
-def test_a_study_notes_mixing_weights_without_effect():
-    changes = {"network.mixing": "max_degree", "algorithm.aggregation": "median"}
-    said = "algorithm.aggregation median does not use the network's weights"
-    assert any(said in line for line in notes(make_study(tiny_config(**changes)).points[0].experiment))

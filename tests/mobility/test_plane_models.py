@@ -104,6 +104,7 @@ def test_paths_hang_together_stay_inside_and_leave_the_others_alone(name):
         assert jumped.any() == can_jump
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["random_walk", "random_direction"])
 def test_walk_and_direction_stay_uniform(name):
     """A grid of cells, each as likely; and both coordinates, at the last of the rounds."""
@@ -151,6 +152,7 @@ def test_random_waypoint_is_stationary_from_the_start():
     assert stats.kstest(left, law).pvalue > SMALLEST_P
 
 
+@pytest.mark.long
 def test_gauss_markov_autocorrelation_and_law():
     alpha, std = 0.8, 3.0
     _, clients, _, _ = program("gauss_markov")(alpha=alpha, speed_std=std, mean_speed=4.0, mean_direction=30.0)
@@ -166,6 +168,7 @@ def test_gauss_markov_autocorrelation_and_law():
     np.testing.assert_allclose(np.abs(clients.velocity), np.abs(velocity), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_gauss_markov_mean_turns_with_the_reflected_client():
     """alpha = 1 is constant velocity: reflected at walls as a ball, as long as there is nothing else."""
     first, clients, _, _ = program("gauss_markov")(alpha=1.0)
@@ -175,6 +178,7 @@ def test_gauss_markov_mean_turns_with_the_reflected_client():
     np.testing.assert_allclose(np.swapaxes(clients.position, 0, 1), expected, atol=0.05)
 
 
+@pytest.mark.long
 def test_manhattan_stays_on_streets_and_turns_as_often_as_told():
     """40 m a round at 40 m blocks: one crossing a round, so what is done there is seen from round to round."""
     _, clients, path, _ = program("manhattan")(speed_min=40.0, speed_max=40.0, turn=0.4)
@@ -201,6 +205,7 @@ def test_levy_flights_have_the_tail_they_are_told():
     assert stats.kstest(np.asarray(draws), law).pvalue > SMALLEST_P
 
 
+@pytest.mark.long
 def test_group_members_are_in_their_disc():
     groups = 7
     first, clients, _, plan = program("group")(num_mobile=300, groups=groups)
@@ -213,6 +218,7 @@ def test_group_members_are_in_their_disc():
     assert apart.max() <= 15.001
 
 
+@pytest.mark.long
 def test_patrol_comes_round_in_its_period():
     """The triangle is 180 + 100 + sqrt(180^2 + 100^2) metres round; at that speed it takes 20 rounds."""
     length = 180 + 100 + np.hypot(180, 100)

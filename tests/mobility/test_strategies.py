@@ -1,7 +1,6 @@
 """The strategies against loops over clients and places, on the grid and in the plane, and what they promise."""
 
 import itertools
-import re
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +34,6 @@ from mdfl_jax.contrib.strategies.spectral import spectral
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
-from mdfl_jax.mobility.registry import RENAMED
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.study import make_study
 
@@ -128,19 +126,6 @@ def test_age_aware_goes_to_the_centre_of_largest_distance_times_age():
             )
             score[centre] = away * latest[near].mean()
         assert score[destination[now + 1, i]] >= max(score.values()) - 1e-4
-
-
-def test_coordinated_clients_go_to_different_centres_if_there_are_enough():
-    tried = 0
-    for seed in range(6):
-        _, places, destination, states = played("coordinated", seed)
-        if states.sites.valid[0].sum() <= MOBILE:
-            assert (np.diff(places[:, :MOBILE], axis=0) != 0).any(axis=2).mean() > 0.3
-            continue
-        tried += 1
-        for now in range(1, ROUNDS + 1):
-            assert len(set(destination[now, :MOBILE].tolist())) == MOBILE
-    assert tried
 
 
 @jax.jit
@@ -287,12 +272,6 @@ def test_clients_go_where_the_policy_scores_most():
     assert len(visited) > 3
 
 
-def test_bad_weights_are_one_line():
-    for text in ("1 2 3", "a " * COUNT, "nan " * COUNT, ""):
-        with pytest.raises(UserError, match=f"motion.weights is .*; it must hold {COUNT} numbers, separated by spaces"):
-            make_study(tiny_config(**{"network.mobility": "learnt", "motion.weights": text}))
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "ageing"), [(1, 1.0), (0, 0.0), (2, 2.0)])
 def test_clients_go_where_models_differed_most(seed, ageing):
@@ -374,10 +353,3 @@ def test_a_strategy_of_ones_own_has_every_world_and_knowledge():
     found = {(form.knowledge, form.world) for form in MOBILITIES.forms("nearest")}
     assert found == set(itertools.product(("oracle", "met"), ("grid", "plane")))
     assert_as_told(Movement("nearest", "met", "grid"))
-
-
-def test_each_name_of_earlier_versions_is_refused_with_a_movement_that_exists():
-    for name, movement in RENAMED.items():
-        assert MOBILITIES.form(movement)
-        with pytest.raises(UserError, match=re.escape(f"in Python, Movement{tuple(movement)}")):
-            MOBILITIES.form(Movement(name))

@@ -24,7 +24,7 @@ def stages(form, shape, widths, size, dtype, flat):
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1))), variables, images
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("flat", [0.0, 0.5])
 @pytest.mark.parametrize(("shape", "widths", "size"), CASES)
 def test_cells_are_the_plain_stages_with_their_gradients(shape, widths, size, flat):

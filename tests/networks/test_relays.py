@@ -85,6 +85,7 @@ def small(**changes):
     return make_study(tiny_config(**start | changes))
 
 
+@pytest.mark.long
 def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them():
     ((start, end),) = ends(small())
     ((without, _),) = ends(small(**{"network.relays": 0, "network.num_clients": 8}))

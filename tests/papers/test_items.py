@@ -1,12 +1,13 @@
-"""The verdict on a claim, the choice of items, and what the page says of a claim."""
+"""The verdict on a claim, what the page says of it, how many seeds decide it, and which claims may be chance."""
 
-from importlib import import_module
-
+import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
-from benchmarks.papers import catalogue, devices, items, page, records
-from benchmarks.papers.items import AGREES, DIFFERS, OWN, SIGN, UNDECIDED, UNKNOWN, Claim, chosen
-from mdfl_jax.core.errors import UserError
+from benchmarks.papers import catalogue, items, page, plan, records
+from benchmarks.papers.components import deviation
+from benchmarks.papers.items import AGREES, DIFFERS, OWN, SIGN, UNDECIDED, UNKNOWN, Claim
+from mdfl_jax.core.outcomes import interval
 
 catalogue.load()
 
@@ -39,31 +40,11 @@ def test_the_verdict():
     assert Claim("rounds to our target", of(7, 2), sign=-1, own=True).verdict == OWN
 
 
-def test_a_number_of_rounds_says_how_finely_it_is_known():
-    kept = Claim("fewer rounds", of(-80, 0), sign=1, unit="rounds", own=True, every=10).as_json()
-    assert page.ours(kept) == "-80 ± 0 rounds, evaluated every 10"
-
-
 def test_a_comparison_of_our_own_stands_apart_and_is_not_counted():
     claims, own = page.pages()["papers.md"].split("Comparisons of our own, which the paper does not claim:")
     assert "than dmgt_svrg" in own
     assert "than dmgt_svrg" not in claims.split("## PaME")[1]
     assert f" {items.OWN}" not in claims
-
-
-def test_what_diverged_is_unknown_and_none_in_json():
-    kept = Claim("a claim", {"mean": float("inf"), "std": float("nan"), "ci95": float("nan")}, 5).as_json()
-    assert (kept["verdict"], kept["ours"]) == (UNKNOWN, {"mean": None, "std": None, "ci95": None})
-    assert page.ours(kept) == "-"
-
-
-def test_items_are_chosen_by_name_by_paper_or_all():
-    assert [it.name for it in chosen("madfl:t2,dadfl")][:2] == ["madfl:t2", "dadfl:f2"]
-    assert len(chosen("all")) == len(items.ITEMS) > len(chosen("madfl")) > 5
-    with pytest.raises(UserError, match=r"--item=madfl:t3: unknown item 'madfl:t3' \(did you mean 'madfl:t2'\?\)"):
-        chosen("madfl:t3")
-    with pytest.raises(UserError, match=r"unknown item 'madlf' \(did you mean 'madfl'\?\)"):
-        chosen("madlf")
 
 
 def test_an_item_that_differs_says_why():
@@ -72,6 +53,41 @@ def test_an_item_that_differs_says_why():
         assert item.why or not differs, item.name
 
 
-def test_every_study_on_accelerators_is_a_preset():
-    for stem, item in (name.split(":") for name in devices.STUDIES):
-        assert item in import_module(f"configs.{stem}").PRESETS
+def claim(text, values):
+    return Claim(text, interval(values), sign=1).as_json()
+
+
+def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_five_studies(monkeypatch):
+    told = claim("unsure", np.random.default_rng(3).normal(0.4, 1.0, 6))
+    studies = {"s": {"seeds": 6, "run_seconds": 600}}
+    monkeypatch.setattr(plan, "ITEMS", ["madfl:a"])
+    monkeypatch.setattr(plan.records, "kept", lambda name: {"studies": studies, "claims": [told], "device": "cpu cpu"})
+    (need,), ours = plan.needs(), told["ours"]
+    drawn = np.random.default_rng(0).normal(abs(ours["mean"]), ours["std"], (4000, need.seeds))
+    assert (ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_correction_is_that_of_benjamini_and_hochberg(monkeypatch):
+    """Against their rule in a loop: the largest k of which the k-th smallest p is at most 0.05 k / m."""
+    rng = np.random.default_rng(1)
+    values = {f"claim {i}": rng.normal(0.9 * (i % 3), 1.0, 8) for i in range(40)}
+    of = {"studies": {}, "claims": [claim(text, each) for text, each in values.items()]}
+    monkeypatch.setattr(plan, "results", lambda: iter([("madfl:a", of)]))
+    p_values = {text: ttest_1samp(each, 0).pvalue for text, each in values.items()}
+    order = sorted(p_values.values())
+    largest = max((p for k, p in enumerate(order, 1) if p <= 0.05 * k / 40), default=-1.0)
+    count, decided, stay = plan.corrected()
+    assert count == 40
+    assert decided == {("madfl:a", text) for text, p in p_values.items() if p < 0.05}
+    assert stay == {("madfl:a", text) for text, p in p_values.items() if p <= largest}
+    assert len(stay) < len(decided)  # or the test would not tell them apart
+    assert f"{len(decided)} do" in plan.chance()
+
+
+def test_an_interval_holds_the_true_deviation_in_19_of_20_studies():
+    rng, inside, studies = np.random.default_rng(0), 0, 4000
+    means = np.array([[10.0], [-3.0], [0.0]])
+    for _ in range(studies):
+        low, high = deviation(list(rng.normal(means, 2.5, (3, 4)))).interval
+        inside += low < 2.5 < high
+    assert inside / studies == pytest.approx(0.95, abs=0.011)  # 3.2 standard errors

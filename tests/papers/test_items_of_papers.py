@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from benchmarks.papers import catalogue, rivals
+from benchmarks.papers import catalogue
 from benchmarks.papers.curves import Curves, slots_to
 from benchmarks.papers.fedmobile import BASE
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNDECIDED, UNKNOWN
 from benchmarks.papers.studies import Study
-from configs import pame
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.outcomes import with_seeds
@@ -222,33 +221,3 @@ def test_the_numbers_are_those_of_the_made_studies():
 @pytest.mark.parametrize("name", ["madfl:t2", "madfl:f2", "madfl:f3", "madfl:f6", "dadfl:f2", "dadfl:f3", "dadfl:f5"])
 def test_a_world_as_the_papers_say_has_no_claim_of_another_sign(name):
     assert {claim.text: claim.verdict for claim in claims_of(name) if claim.verdict not in (AGREES, SIGN)} == {}
-
-
-def test_runs_that_have_not_stopped_have_no_order():
-    """What they have sent so far is the least that they send, so it counts against a PaME that has stopped."""
-
-    def made(name, going):
-        def finished(preset):
-            study = PaME(preset)
-            for point in study.points:
-                if point["overrides"]["algorithm.name"] in going:
-                    point["rounds_done"] = with_seeds(600 * np.ones(3))
-            return study
-
-        return ITEMS[name].make(finished)
-
-    everybody = {claim.text: claim.verdict for claim in made("pame:f9", rivals.ALGORITHMS).claims}
-    assert {verdict for text, verdict in everybody.items() if "to the stop" in text} == {UNKNOWN}
-    others = made("pame:f9", pame.RIVALS)
-    assert {claim.verdict for claim in others.claims if "to the stop" in claim.text} == {AGREES}
-    assert [cell.startswith("> ") for cell in others.tables[0][2][0]] == [False, False, True, True, True, True]
-
-
-def test_an_unreached_target_counts_as_the_horizon_against_a_reached_one():
-    made = lambda rounds: {"rounds_to_target_per_seed": rounds}  # noqa: E731
-    found = [{"pame": made([50, None, None]), **dict.fromkeys(pame.RIVALS, made([None, 80, None]))}]
-    for claim in rivals.ahead("than {}", found, "rounds_to_target", "rounds", -1, horizon=100):
-        assert claim.ours["mean"] != claim.ours["mean"]  # the third seed is unknown
-    found = [{"pame": made([50, None]), **dict.fromkeys(pame.RIVALS, made([None, 80]))}]
-    for claim in rivals.ahead("than {}", found, "rounds_to_target", "rounds", -1, horizon=100):
-        assert claim.ours["mean"] == (50 - 20) / 2

@@ -10,10 +10,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
-from mdfl_jax.report.setting import describe_setting
-from mdfl_jax.report.tables import note
 from mdfl_jax.results.results import Results
-from tests.report.made_report import edit
 
 
 def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_making(reported: Path) -> None:
@@ -55,11 +52,3 @@ def test_a_harmed_file_is_named_in_one_line(make_workdir, name, harm, why):
     with pytest.raises(UserError, match=re.escape(f"{name}{why}")) as error:
         page.render(Results.read(folder).shown())
     assert "\n" not in str(error.value)
-
-
-def test_the_setting_and_the_note_tell_the_sample_of_clients(make_workdir):
-    folder = edit(make_workdir(), points=lambda of: [p | {"sampling": {"ci95": 0.04, "round": 2}} for p in of])
-    run = Results.read(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500})).shown()
-    said = dict(describe_setting(run))
-    assert (said["clients in an evaluation"], said["test samples in an evaluation"]) == ("4", "500")
-    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run)

@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from mdfl_jax.config import default_config
 from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.results.results import Results
 from mdfl_jax.study.study import make_study
@@ -55,12 +54,3 @@ def assert_told(setting, parts):
 @pytest.mark.parametrize(("name", "where"), TOLD)
 def test_each_shipped_kind_of_study_is_described_as_what_it_is(name, where):
     assert_told(setting_of(shipped(name), POSITIONS[where]), TOLD[name, where])
-
-
-def test_a_contact_list_is_told(tmp_path):
-    (tmp_path / "met.csv").write_text("round,i,j\n" + "".join(f"{t},{t % 3},{(t + 1) % 3}\n" for t in range(9)))
-    config = default_config()
-    config.network.mobility, config.trace.file = "contacts", str(tmp_path / "met.csv")
-    config.network.num_clients = config.network.num_mobile = 3
-    config.rounds = config.eval_every = 5
-    assert_told(setting_of(config, None), ["trace: met.csv", "clients: 3", "no grid"])

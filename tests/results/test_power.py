@@ -11,7 +11,7 @@ from scipy import stats
 
 from mdfl_jax.core.outcomes import with_seeds
 from mdfl_jax.results.results import Results
-from mdfl_jax.results.statistics import power_in_words, power_of, seeds_for, smallest_difference
+from mdfl_jax.results.statistics import power_of, seeds_for, smallest_difference
 from mdfl_jax.results.summary import _power
 
 
@@ -40,19 +40,6 @@ def test_each_point_has_the_power_of_its_differences_if_it_has_two_different_see
         expected = {"id": name, "seeds": len(values), "std": pytest.approx(std), "smallest_difference": least}
         assert entry == expected | {"seeds_for_difference": seeds_for(std, 0.02)}
     assert power_of({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
-
-
-def test_words_leave_out_two_seeds_and_what_no_difference_of_accuracies_can_be():
-    entries = [
-        {"id": "a", "seeds": 6, "smallest_difference": 0.033, "seeds_for_difference": 13},
-        {"id": "b", "seeds": 6, "smallest_difference": 0.069, "seeds_for_difference": 47},
-        {"id": "wild", "seeds": 6, "smallest_difference": 1.66, "seeds_for_difference": 9000},
-    ]
-    power = {"power": 0.8, "difference": 0.02, "points": entries}
-    assert power_in_words(power) == (
-        "Minimum detectable difference (80 % power, 6 seeds): 3.3 to 6.9 points; 2 points take 13 to 47 seeds."
-    )
-    assert power_in_words(power | {"points": [entries[0] | {"seeds": 2}, entries[2]]}) == power_in_words(None) == ""
 
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}

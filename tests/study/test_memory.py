@@ -1,12 +1,9 @@
-"""Plans from compiled programs: FLOPs by hand, memory bounds kept, batches split with a line, seconds in words."""
+"""Plans from compiled programs: FLOPs by hand, memory bounds kept, batches split with a line."""
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from mdfl_jax.contrib.estimates import accounts
-from mdfl_jax.contrib.estimates.meters import Collective, Cost, Meters, Operation
-from mdfl_jax.core.devices import KINDS
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
 from mdfl_jax.study import make_study, memory
@@ -68,41 +65,3 @@ def test_flops_of_a_gradient_are_the_same_in_every_form():
         assert count_flops(jax.make_jaxpr(jax.grad(total, argnums=1))(x, kernel)) == 2 * forward
         stacked = jnp.stack([x] * 4), jnp.stack([kernel] * 4)
         assert count_flops(jax.make_jaxpr(jax.vmap(both))(*stacked)) == 4 * 3 * forward
-
-
-def test_both_meters_in_seconds_and_words():
-    """20 rounds of 30 ms and an evaluation of 0.3 s, twice, of three runs on one chip; by bytes 25 ms and 0.1 s.
-
-    The products of a round take 20 ms in whole tiles, and its bytes 24 ms.
-    """
-    kind = KINDS["tpu-v5e"]
-    clock, steps, bandwidth = kind.clock, kind.steps, kind.bandwidth
-    found = {
-        "runs": 1, "runs_on_a_device": 1, "runs_per_batch": 2, "num_runs": 3, "rounds": 40, "eval_every": 20,
-        "flops_per_round": 0.015 * kind.peak, "chips_per_run": 1, "points": ["all"], "num_params": 650,
-        "effort": "full", "compile_seconds": 1, "compile_cpu_seconds": 2, "limit": 2**30, "runs_that_fit": 9,
-        "bytes": {"data": 1, "state": 2, "temporary": 3},
-    }  # fmt: skip
-    cost = Cost(
-        rounds=Meters(int(20 * 0.03 * clock), int(20 * 0.02 * steps), int(20 * 0.024 * bandwidth), 20 * 0.025),
-        rest=Meters(int(0.3 * clock), 0, int(0.1 * bandwidth), 0.05),
-        operations=[(Operation("fusion", "a/b/c/d/e", "f32[3]"), int(0.6 * clock))],
-        collectives=[Collective("all-gather", 20, 20 * 2**20, 20)],
-        unknown=20,
-    )
-    found |= accounts._of_meters(cost, found, kind)
-    assert found["round_seconds"] == pytest.approx(0.03)
-    assert found["share_of_peak"] == pytest.approx(0.5)
-    assert found["study_hours"] * 3600 == pytest.approx(4 * 2 * 0.9)  # two batches of two
-    side_by_side = found | {"runs": 4, "runs_per_batch": 10, "num_runs": 80}  # eight batches of three turns
-    assert accounts._of_meters(cost, side_by_side, kind)["study_hours"] * 3600 == pytest.approx(24 * 2 * 0.9)
-    told = found["by_bytes_and_tiles"]
-    assert [told[key] for key in ("round_seconds", "share_of_peak", "evaluation_seconds")] == pytest.approx(
-        [0.025, 0.6, 0.1]
-    )
-    assert found["bound"] == pytest.approx({"arithmetic": 0.015, "tiles": 0.02, "bytes": 0.024, "share": 0.8})
-    words = accounts.describe(found)
-    for each in ("schedule: 30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs",
-                 "1 all-gather a round, 1.0 MiB on a chip, 1 of them with nothing beside",
-                 "20 loops of unknown length were counted once", "100.0%  fusion f32[3] b/c/d/e"):  # fmt: skip
-        assert each in words

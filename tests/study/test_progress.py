@@ -1,13 +1,10 @@
-"""The display of a running study: its numbers against a count by hand, the bar of a terminal, the lines of a pipe."""
+"""The display of a running study: its numbers against a count by hand, and the lines of a pipe."""
 
 import io
 import sys
-import threading
-import time
 
 import numpy as np
 import pytest
-from small import Terminal
 from studies import batches_of
 
 from mdfl_jax.metrics import BUILT_IN
@@ -99,21 +96,3 @@ def test_plain_lines_are_rare_and_complete(study, monkeypatch):
         shown.take(Ended(first))
         shown.take(evaluated(second, 0, 0.1))
         assert len(said) == 3
-
-
-def test_a_terminal_has_a_bar_with_speed_and_accuracies_and_the_seconds_of_compiling(study, monkeypatch):
-    monkeypatch.setattr(progress, "TICK", 0.02)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Progress(study, pytest.fail, clock=(clock := Clock())) as shown:
-        first = batches_of(study)[0]
-        shown.take(Compiling(first))
-        clock.now += 3
-        end = time.monotonic() + 120
-        while "compiling program 1 of 2: 3 s" not in terminal.getvalue():  # without an event: the thread's doing
-            assert time.monotonic() < end
-        shown.take(evaluated(first, 0, 0.1))
-        clock.now += 1
-        shown.take(evaluated(first, 2, 0.2))
-    for words in ("4/32 rounds", "4 rounds/s, 10 s left", f"accuracy (%): {study.points[first.runs[0].point].id} 20.5"):
-        assert words in terminal.getvalue()
-    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]

@@ -7,14 +7,12 @@ still says: all of the trace, or a part of it where lines were lost.
 import random
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import told
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Trace, load, write_bonnmotion, write_csv
@@ -197,23 +195,3 @@ def test_a_fault_is_read_right_or_refused(tmp_path_factory, seed):
         assert fault in (lost_lines, cut), what
     else:
         assert found <= said or (may_lack is None and len(found - said) <= 1), what
-
-
-def test_every_file_goes_into_the_formats_written(tmp_path):
-    files = Path(__file__).parents[1] / "data" / "traces"
-    for name in ("crossing.fcd.xml", "pair.movements", "pair.ns_movements", "places.csv", "globe.csv"):
-        for ending, write in (("csv.gz", write_csv), ("movements.gz", write_bonnmotion)):
-            trace, path = load(files / name), tmp_path / f"{name}.{ending}"
-            write(trace, path)
-            back = load(path)
-            order = np.lexsort((trace.node, trace.sample_times))  # a file of nodes gives them in their order
-            for mine, theirs in zip(back.axes, trace.axes, strict=True):
-                again = np.lexsort((back.node, back.sample_times))
-                np.testing.assert_allclose(mine[again], theirs[order], rtol=1e-7, atol=1e-4)
-            assert back.times.tolist() == trace.times.tolist()
-            assert path.read_bytes()[4:8] == b"\0\0\0\0"  # the same at every time
-    for name in ("a,b", 'a"', " a", "a\n", "#a"):
-        wrong = replace(load(files / "places.csv"), ids=("x", name))
-        assert "cannot stand in a CSV file" in told(write_csv, wrong, tmp_path / "t.csv")
-    assert not (tmp_path / "t.csv").exists()
-    assert "cannot be written" in told(write_bonnmotion, trace, tmp_path / "nowhere" / "t.csv")

@@ -1,4 +1,4 @@
-"""What `mdfl data` says of a trace, against plain loops, and how it says it."""
+"""What `mdfl data` says of a trace, against plain loops."""
 
 import itertools
 import math
@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from mdfl_jax.traces import load, resampling
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.plausible import speeds
 
 ROOT = Path(__file__).parents[2]
-FILES = ROOT / "tests" / "data" / "traces"
 TOWN = ROOT / "configs" / "data" / "town.fcd.xml.gz"
 
 
@@ -37,30 +35,6 @@ def test_speeds_equal_the_loop(monkeypatch):
         assert got.median == pytest.approx(middle, abs=0.011)
         assert got.largest == pytest.approx(speed.max())
         np.testing.assert_allclose(got.metres, np.bincount(owner, weights=metres))
-
-
-def test_a_small_trace_in_words():
-    """crossing.fcd.xml: three are there at each of three instants; at the last, one has left and one come."""
-    lines = dict(describe(load(FILES / "crossing.fcd.xml"), radius=50, gaps="absent"))
-    assert lines == {
-        "format": "sumo: the element <fcd-export>",
-        "ids": "4 (east, north, walker, late)",
-        "types": "3 car, 1 person",
-        "samples": "9 at 3 instants",
-        "time": "0 to 2 s, a sample of an id every 1 s (median)",
-        "area": "100.0 x 100.0 m from x = 0.0, y = 0.0",
-        # 10 m/s for 2 s and 1 s, and 2 s at rest
-        "speed": "mean 6.00, median 10.00, largest 10.00 m/s",
-        "still": "2 ids never move",
-        "presence": "median 1.5 s an id; 1 come after the beginning, 1 leave before the end: they are gone "
-        "(trace.gaps=absent)",
-        "rounds": "2 of 1 s; contacts at radius 50 m, at 2 of their beginnings:",
-        "nodes present": "mean 3.0, max 3",
-        # 0 s: walker with both; 1 s: walker with both
-        "contacts": "mean 2.0, largest 2 pairs a round; a pair is two links",
-        "degree": "mean 1.33; without a neighbour 0.0%",
-        "components": "mean 1.0; the largest holds 100.0% of those present",
-    }
 
 
 def test_the_town_is_what_its_script_makes():

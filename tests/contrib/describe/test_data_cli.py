@@ -1,6 +1,5 @@
 """`mdfl data --config`: the clients' data of a study without training, and its mistakes."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -87,27 +86,6 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
     assert "column 'share' has '1/2' in row 1" in share
     assert "index.csv': column 1 has no name, as the index that pandas writes" in index
     assert "data.layout=channels_first reads it so" in layout
-
-
-def test_edge_lists_and_partitions_are_told(told, folder):
-    (folder / "ring.edges").write_text("4\n0 1\n1 2\n2 3\n3 0\n")
-    (folder / "bare.txt").write_text("0 1\n1 2\n")
-    (folder / "weighted.csv").write_text("0,1,0.3\n1,2,0.25\n")
-    edges = "".join(f'<edge source="{i}" target="{j}"/>' for i, j in ((0, 1), (1, 0), (1, 2)))
-    nodes = "".join(f'<node id="{k}"/>' for k in range(3))
-    (folder / "arrows.graphml").write_text(f'<graphml><graph edgedefault="directed">{nodes}{edges}</graph></graphml>')
-    counts = {"Size of samples for labels in clients": [[[0, 20], [2, 5]], [[1, 7]]]}
-    (folder / "config.json").write_text(json.dumps(counts))
-    *edges, arrows, partition = told("ring.edges", "bare.txt", "weighted.csv", "arrows.graphml", "config.json")
-    assert "links    3, of which 1 have one direction: graph.directed=True in a study\n" in arrows
-    for out, clients, links, degree, weights in (
-        (edges[0], 4, 4, "mean 2.00, from 2 to 2", "no weights"),
-        (edges[1], 3, 2, "mean 1.33, from 1 to 2", "no weights"),
-        (edges[2], 3, 2, "mean 1.33, from 1 to 2", "the weights of the links"),
-    ):
-        assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
-        assert f"read as  a graph with {weights}" in out
-    assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
 
 
 def test_a_mistake_is_one_line_and_nothing_is_written(told, folder):

@@ -68,7 +68,7 @@ SAME = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAME)
 def test_who_chooses_as_a_rule_does_has_the_numbers_of_the_study_step_for_step(name):
     config = config_of(**SAME[name], **{"network.mobility": name.partition(",")[0]})

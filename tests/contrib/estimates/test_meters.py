@@ -1,6 +1,4 @@
-"""The two meters of a program for a TPU, on programs by hand and on programs of its compiler."""
-
-import pytest
+"""The meter of a program for a TPU, on a program by hand."""
 
 from mdfl_jax.contrib.estimates.meters import Collective, Operation, read
 from mdfl_jax.core.devices import KINDS
@@ -111,25 +109,3 @@ def test_collectives_of_the_rounds_are_counted_with_their_bytes():
     """One all-gather is ended at once, the other, as a TPU's compiler writes it, with a fusion in between."""
     reduced, gathered = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 40, 20 * (32 + 256), 20)
     assert read(V5E, PROGRAM).collectives == [reduced, gathered]
-
-
-# What the compiler for a v5e wrote (libtpu 0.0.42), without metadata.
-CONVOLUTION = """
-ENTRY %main (x.1: bf16[128,32,32,64], y.1: bf16[3,3,64,64]) -> bf16[128,32,32,64] {
-  %x.1 = bf16[128,32,32,64]{0,3,2,1:T(8,128)(2,1)} parameter(0)
-  %y.1 = bf16[3,3,64,64]{3,2,1,0:T(8,128)(2,1)} parameter(1)
-  ROOT %out = bf16[128,32,32,64]{0,3,2,1:T(8,128)(2,1)} convolution(%x.1, %y.1), window={size=3x3 pad=1_1x1_1}, \
-dim_labels=b01f_01io->b01f, backend_config={"window_config":{"estimated_cycles":"210107"}}
-}
-"""
-
-
-def test_a_convolution_takes_whole_tiles_of_its_taps():
-    """1,024 tiles of 128 pixels, half as deep as the unit, are loaded; the 3 x 3 x 64 columns stream through each."""
-    cost = read(V5E, CONVOLUTION).rest
-    pixels = 128 * 32 * 32
-    taps = (94 / 32) ** 2  # of a row of 32 pixels 94 pairs of pixel and tap do not fall on the padding
-    assert cost.steps == pixels / 128 * 64 * taps
-    assert cost.moved == 2 * (2 * pixels * 64 + 3 * 3 * 64 * 128)  # the kernel's 64 columns are padded to 128
-    assert cost.apart == pytest.approx(cost.steps / (197e12 / (2 * 128 * 128)))
-    assert 0.6 < cost.apart / (cost.cycles / V5E.clock) < 1  # the schedule charges products fairly

@@ -1,24 +1,11 @@
-"""The panels of sweeps: lines along a number, heat maps, thresholds and step sizes."""
+"""The panels of sweeps: where the line of a point crosses the threshold."""
 
-import itertools
-
-import numpy as np
 import pytest
 
-from mdfl_jax.contrib.panels import by_setting
 from mdfl_jax.contrib.panels.by_setting import crossings
 from mdfl_jax.report.registry import FIGURES
 
-MOVES, RADII, SIZES = ("dcm", "static"), (1.0, 2.0, 3.0, 4.0), (0.01, 0.1, 1.0)
-
-
-def sweep(**axes):
-    paths = [name.replace("__", ".") for name in axes]
-    return [dict(zip(paths, values)) for values in itertools.product(*axes.values())]
-
-
-TWO = sweep(network__mobility=MOVES, network__radius=(3.0, 1.0, 10.0))
-THREE = sweep(network__mobility=MOVES, network__radius=RADII, algorithm__lr=SIZES)
+RADII = (1.0, 2.0, 3.0, 4.0)
 
 
 @pytest.fixture
@@ -33,26 +20,6 @@ def run_of(study):
         return run
 
     return made
-
-
-def test_a_heat_map_has_the_mean_accuracy_of_each_pair(run_of):
-    run = run_of(sweep(network__mobility=("dcm", "random_movement"), network__radius=(3.0, 1.0, 10.0)))
-    (panel,) = FIGURES["heat_map"].chart(run).data["panels"]
-    cells, numbers = panel["traces"]
-    means = {(p["overrides"]["network.mobility"], p["overrides"]["network.radius"]): p for p in run.outcomes}
-    expected = [
-        [100 * means[m, r]["final_accuracy"]["mean"] for r in (1.0, 3.0, 10.0)] for m in ("dcm", "random_movement")
-    ]
-    np.testing.assert_allclose(cells["z"], expected)
-    assert (panel["xaxis"]["ticktext"], panel["yaxis"]["ticktext"]) == (["1", "3", "10"], ["dcm", "random movement"])
-    texts = [f"{value:.1f}" for row in expected for value in row]
-    np.testing.assert_array_equal(numbers["text"], texts)
-    np.testing.assert_array_equal(np.stack([numbers["y"], numbers["x"]], 1), list(np.ndindex(2, 3)))
-    axes = by_setting.heat_map(run).axes[0]
-    np.testing.assert_allclose(axes.images[0].get_array(), expected)
-    assert [text.get_text() for text in axes.texts] == texts
-    (panel,) = FIGURES["heat_map"].chart(run_of(TWO[:-1])).data["panels"]
-    assert np.isnan(panel["traces"][0]["z"]).sum() == 1  # a missing pair is an empty cell
 
 
 def by(mobility, values, path="network.radius"):

@@ -7,9 +7,7 @@ import pytest
 
 from mdfl_jax.contrib.panels.rivals import END, differences, matrix_of, measures, reference_of, tally
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.results.results import Results
 from mdfl_jax.results.statistics import simultaneous
-from tests.report.made_report import change
 
 RULES, RADII = ("static", "dam", "dcm"), (1.0, 3.0)
 POINTS = [{"network.radius": radius, "network.mobility": rule} for radius, rule in itertools.product(RADII, RULES)]
@@ -48,20 +46,3 @@ def test_differences_at_the_end_are_paired_by_seed_and_one_family(run, study):
     found = differences(measures(lacking, matrix_of(lacking))[END], 0)
     assert np.isnan(found.mean[1, 2])  # a rival that a setting lacks is not compared
     assert tally(found)[2].tolist() == [0, 2, 1]
-
-
-def test_after_equal_costs_all_have_spent_what_the_sparest_has_and_those_that_spend_nothing_are_left_out(make_workdir):
-    folder = make_workdir(POINTS, seeds=1, rounds=20, positions=False)
-    rate = {rule: i + 1 for i, rule in enumerate(RULES)}  # dcm sends three times what static sends
-
-    def line(row):
-        rule = row["point"].rpartition("-")[2]
-        moved = 0.0 if rule == "static" else 2.0 * row["round"]
-        sent = 1e6 * rate[rule] * row["round"]
-        return row | {"bits_sent": sent, "distance_moved": moved, "accuracy": row["round"] / 100}
-
-    run = Results.read(change(folder, line)).shown()
-    found = measures(run, matrix_of(run))
-    np.testing.assert_allclose(found["after equal bits"][:, :, 0], 2 * [[20, 10, 20 / 3]])
-    by_distance = found["after equal distance moved"]
-    np.testing.assert_array_equal(np.isfinite(by_distance[:, :, 0]), 2 * [[False, True, True]])

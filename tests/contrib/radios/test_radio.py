@@ -1,4 +1,4 @@
-"""Radios: path loss by hand and by standards, laws of shadowing and fading, heights, rates, what a plan tells."""
+"""Radios: path loss by hand and by standards, laws of shadowing and fading, heights, rates."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility.plane import Motion
-from mdfl_jax.mobility.trace import of_one_form, tracks
+from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study
@@ -171,20 +171,6 @@ def test_the_heights_of_a_trace_decide_the_elevation(lists):
     assert len(kinds) == 3
 
 
-def test_who_has_no_height_in_the_trace_has_that_of_the_radio():
-    """Points of one program, whose tracks have one form: one follows heights, the other one a trace without."""
-    plain = rising()._replace(height=None)
-    traces = of_one_form([tracks(rising()), tracks(plain)])
-    own = RadioParams(air_to_ground.AirToGroundNumbers(height=40.0).traced(), None, ShannonNumbers().traced())
-    network = spatial(4, mobility=("trace",), link_filter=radio(Parts("air_to_ground", "", "shannon")))
-    numbers = SpatialParams(4, np.float32(1e4), link_filter=own)
-    of_heights, same, expected = (
-        played(network, numbers._replace(trace=t), 3)[1].channel.rate for t in (*traces, tracks(plain))
-    )
-    np.testing.assert_array_equal(same, expected)
-    assert not np.array_equal(of_heights, expected)
-
-
 def test_rates_by_hand_and_by_the_tables():
     numbers = ShannonNumbers(width=10e6, gap=3.0)
     for snr in (-5.0, 3.0, 20.0):
@@ -202,29 +188,6 @@ def test_rates_by_hand_and_by_the_tables():
 PLANNED = {"network.mobility": "random_waypoint", "network.radius": 50.0, "motion.dt": 0.0015}
 PLANNED |= {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.threshold": 3.0}
 PLANNED |= {"radio.shadowing_distance": 9.0, "radio.burst_end": 0.5, "cost.short_contact": "drop"}
-
-
-def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
-    """20,800 bits take 20800 / 27e6 s at the best rate; with turns of two clients twice as long."""
-    told = plan(make_study(tiny_config(**PLANNED)))
-    for line in (
-        "network.radius is 50.0; nobody is heard beyond it, and without shadowing and fading a signal reaches 121",
-        "radio.threshold is 3.0; ignored: radio.rate its_g5 needs 4.1 dB",
-        "radio.shadowing_distance is 9.0; ignored: radio.shadowing is 0",
-        "radio.burst_end is 0.5; ignored: radio.burst is 0",
-    ):
-        assert f"note: {line}" in told
-    assert "no contact ever carries" not in told
-    told = plan(make_study(tiny_config(**PLANNED | {"radio.sharing": "turns"})))
-    never = (
-        "cost.short_contact is drop; no contact ever carries a model: its 20,800 bits take 0.001541 s at 1.35e+07 bit/s"
-    )
-    assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
-    weak = {"radio.name": "log_distance", "radio.power": -80.0, "network.radius": 50.0}
-    silent = "a power of -80 dBm, a noise of -95 dBm and an SNR of 5 dB allow a loss of 10 dB, and it is "
-    assert silent in plan(make_study(tiny_config(**weak)))
-    told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
-    assert "note: radio.sharing is turns; ignored: cost.bandwidth is inf and radio.rate is empty" in told
 
 
 def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best_rate():

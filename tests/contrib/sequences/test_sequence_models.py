@@ -85,7 +85,7 @@ def transformer_by_numpy(params, samples, sample, per_position):
     return dense(params["out"], x if per_position else x.mean(axis=1))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 @pytest.mark.parametrize(("name", "by_numpy"), [("lstm", lstm_by_numpy), ("transformer", transformer_by_numpy)])

@@ -72,30 +72,6 @@ def test_relays_are_met_as_often_as_proposition_2_says(pattern):
         assert abs(counted.cumsum() - law.cumsum()).max() < 0.03
 
 
-@pytest.mark.parametrize("pattern", LAWS)
-def test_laws_as_printed_are_stationary_under_the_matrices(pattern):
-    """(48) and (49) to the letter: pi times the matrix is pi."""
-    gaps = LAWS[pattern]
-    delta = len(gaps) - 1
-    to_next = np.zeros((delta + 1, delta + 1))
-    to_next[0] = gaps
-    since_last = np.zeros((delta + 1, delta + 1))
-    since_last[0, 1] = 1
-    for s in range(1, delta + 1):
-        to_next[s, s - 1] = 1
-        tail = gaps[s:].sum()
-        hazard = gaps[s] / tail if tail > 1e-12 else 1.0
-        since_last[s, 0] = hazard
-        if s < delta:
-            since_last[s, s + 1] = 1 - hazard
-    for law, matrix in (
-        (theory.remaining_law(gaps, as_printed=True), to_next),
-        (theory.age_law(gaps, as_printed=True), since_last),
-    ):
-        assert np.isclose(law.sum(), 1)
-        np.testing.assert_allclose(law @ matrix, law, atol=1e-9)
-
-
 def test_bounds_of_both_theorems():
     assumed = theory.Assumptions(smoothness=2.0, deviation=4.0, moment=3.0, excess=6.0)
     given = {"num_clients": 10, "slots": 100, "lr": 0.1}

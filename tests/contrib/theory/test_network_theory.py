@@ -1,7 +1,6 @@
 """The network alone is the network of a run; the quantities of a study, its table, its JSON; mistakes."""
 
 import json
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -115,23 +114,6 @@ def test_the_table_the_json_and_the_pictures_of_a_study(tmp_path):
     saved = pictures.save(content["points"], tmp_path / "new")
     assert [path.name for path in saved] == ["theory.png", "theory.pdf", "theory.svg"]
     assert all(path.stat().st_size > 1000 for path in saved)
-
-
-def test_the_conclusion_names_who_connects_soonest_and_who_never_does():
-    def told(**points):
-        none = np.zeros((4, 0))
-        seen = [network.Observed({"effective_b": np.array(b)}, none[0], none, none[0], none) for b in points.values()]
-        return network.conclusion([SimpleNamespace(id=name) for name in points], seen)
-
-    inf, bound = np.inf, " MADFL's bound on the error grows with this time, the effective B."
-    found = told(never=[inf] * 4, late=[20.0, 22, 19, inf], soon=[5.0, 6, 5, 5], alike=[5.0, 5, 6, 5])
-    assert found == (
-        "In words: the links connect all clients soonest under soon and alike, then late; under never mostly never."
-        + bound
-    )
-    assert told(one=[5.0, 7, 5, 7]) == "In words: the links of 6 ± 1.8 rounds connect all clients."
-    assert told(one=[5.0, inf, 5, 7]) == "In words: under one, some seeds' links never connect all clients."
-    assert told() == ""
 
 
 def test_p_of_the_mean_is_that_of_its_definition():

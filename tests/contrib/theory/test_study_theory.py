@@ -1,6 +1,5 @@
 """FedMobile's theory for the points of a study."""
 
-import numpy as np
 import pytest
 from forked import answers
 from shell import ROOT
@@ -37,16 +36,6 @@ def test_a_row_is_the_theory_of_its_point():
         assert (delta, mean, upload, download) == ("50", "50", "40", "45")
         assert float(met_up) == pytest.approx(by_loop(10, 40, rho, lambda left: left / 50), abs=1e-4)
         assert float(met_down) == pytest.approx(by_loop(5, 25, rho, lambda past: (past + 1) / 50), abs=1e-4)
-
-
-def test_gaps_are_those_that_the_server_draws():
-    drawn = study(**{"server.pattern": "random", "server.gap_min": 3, "server.gap_max": 5})
-    assert table(drawn).splitlines()[1].split()[-6:-4] == ["5", "4"]
-    (point,) = study(**{"server.pattern": "exponential"})
-    exponential = table([point]).splitlines()[1].split()
-    assert exponential[-6] == "80"
-    slots = np.ceil(np.random.default_rng(0).exponential(30.0, 400_000))
-    assert float(exponential[-5]) == pytest.approx(slots[slots <= 80].mean(), rel=0.01)
 
 
 @pytest.mark.long

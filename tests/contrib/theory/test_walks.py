@@ -36,18 +36,6 @@ def test_hand_made_meetings():
     assert (alone[0], together[0]) == (2, 2)
 
 
-def test_cover_by_several_and_never():
-    following = next_links(adjacency_of([[(0, 2)], [(1, 3)], []], 4))
-    alone, together = walks.cover_times(following, np.array([[True, True, False, False]]))
-    assert (alone[0], together[0]) == (np.inf, 1)
-    nobody, everybody = np.zeros((1, 4), bool), np.ones((1, 4), bool)
-    assert np.isnan(walks.meeting_times(following, nobody)[0])
-    assert np.isnan(walks.cover_times(following, nobody)).all()
-    # All are mobile: each is to meet the other three. In rounds 0 and 1, 0-2 after 0 and 2, 1-3 after 1 and 0, else 2.
-    assert walks.meeting_times(following, everybody) == pytest.approx([(2 + 1 + 2 * 8) / 12])
-    assert np.array(walks.cover_times(following, everybody)).tolist() == [[np.inf], [1]]
-
-
 def test_hitting_times_from_the_fundamental_matrix_are_those_of_the_linear_equations():
     grid = grid_points(6)
     walk = walks.Walk(np.asarray(uniform_chain(grid, 2.0)), np.asarray(grid), radius=np.sqrt(2))
