@@ -17,7 +17,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.tables import COMMENT, Rows, date_seconds
+from mdfl_jax.core.tables import BELOW, COMMENT, EXACT, Rows, date_seconds
 from mdfl_jax.storage.given import LARGE, lines_in, open_file
 from mdfl_jax.traces.trace import Contacts, Trace
 
@@ -29,8 +29,6 @@ HIGHEST = 1e38  # near the largest float32
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
 MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
-EXACT = 2.0**53  # floats have all whole numbers up to this size
-BELOW = "a whole number must be below 2^53, up to which floats tell all apart"
 LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 

@@ -51,6 +51,7 @@ def test_natural_owners_stay_with_their_samples(tmp_path):
         ("1,1,1\n1,1,1\n", 3, "has counts of 2 clients; network.num_clients is 3"),
         ("0\n" * 11, 3, "has 11 owners; owned has 12 training samples"),
         ("1,1\n1,1\n", 2, "counts of 2 labels; owned has 3 classes"),
+        ("0,1,4\n3,5,2\n", 2, "has 6 owners, by its rows of indices; owned has 12 training samples"),
         ("1,2,1\n1,3,1\n", 2, "gives out 5 samples of label 1; owned has 4"),
     ):
         (tmp_path / "table.csv").write_text(text)
@@ -146,6 +147,12 @@ def test_lists_of_indices_are_partitions(tmp_path):
         held = read_table(str(tmp_path / name), notes := list[str]())
         assert np.bincount(held[held >= 0]).tolist() == [10, 0, 10] + 7 * [0] + [10]
         assert not notes
+    for text, owners in {"1,3\n0 2 4\n": [1, 0, 1, 0, 1], "1,2\n0,3\n": [1, 0, 0, 1]}.items():  # a row for each client
+        (tmp_path / "rows.csv").write_text(text)
+        assert read_table(str(tmp_path / "rows.csv")).tolist() == owners
+    for text, counts in {"1,2\n3,4\n": [[1, 2], [3, 4]], "0,1\n1,0\n": [[0, 1], [1, 0]]}.items():
+        (tmp_path / "counts.csv").write_text(text)
+        assert read_table(str(tmp_path / "counts.csv")).tolist() == counts
     np.savez(tmp_path / "again.npz", train_0=np.array([0]), test_0=np.array([1]))
     assert "two of its lists have the number of one client" in told(read_table, str(tmp_path / "again.npz"))
     (tmp_path / "names.json").write_text(json.dumps({f"p{k}": [k] for k in (10, 2, 1)}))

@@ -54,6 +54,7 @@ CASES = [
     ("a.csv", "round,i,j\n", "it holds no contacts"),
     ("a.csv", f"time,id,x,y\n{2**60},a,1,2\n", f"line 2: time is {2**60}; a whole number must be below 2^53"),
     ("a.csv", f"start,end,i,j\n{-(2**53)},5,1,2\n", f"line 2: start is {-(2**53)}; a whole number must"),
+    ("a.csv", f"time_ms,id,x,y\n{2**60},a,1,2\n", f"line 2: time is {2**60}; a whole number must"),
     ("a", "", "the file is empty"),
     (
         "a",

@@ -11,8 +11,8 @@ from typing import NoReturn
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import numbered, numbering
-from mdfl_jax.core.tables import Rows, is_date, is_number
+from mdfl_jax.core.numbering import numbered_clients
+from mdfl_jax.core.tables import BELOW, EXACT, Rows, is_date, is_number
 from mdfl_jax.storage.given import at_line
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
@@ -235,7 +235,12 @@ def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> 
         kind = "" if type_at is None else row[type_at]
         try:
             z = None if z_at is None else float(row[z_at])
-            time = seconds(found.path, line, row[time_at]) if has_dates else float(row[time_at]) / unit
+            if has_dates:
+                time = seconds(found.path, line, row[time_at])
+            elif unit == 1:
+                time = float(row[time_at])
+            else:
+                time = number(found.path, line, "time", row[time_at]) / unit
             columns.add(line, name, time, float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
@@ -278,6 +283,8 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
         name, kind = has.pop("id"), has.pop("type", "")
         try:
             time, x, y, *height = map(float, has.values())
+            if abs(time) >= EXACT:
+                wrong(path, f"time is {time:.0f}; {BELOW}", line)
             columns.add(line, name, time / unit, x, y, kind, height[0] if height else None)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, UserError):
@@ -340,16 +347,11 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     if "time" in at:
         step = _step(path, starts)
         ends = starts + step
-    ids: tuple[str, ...] = ()
-    known, place = numbered(np.frombuffer(pair, np.int64).reshape(-1, 2))
-    if known[0] == 0:
-        place = known[place]
-    else:
-        ids = tuple(map(str, known))
-        notes.append(numbering("clients", known))
+    pairs, known = numbered_clients(np.frombuffer(pair, np.int64).reshape(-1, 2), notes)
     why = "; ".join([_said(at, "as trace.columns says" if named else "by the header"), *dict.fromkeys(notes)])
     in_rounds = "round" in at
-    return Contacts(starts, ends, place.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
+    ids = tuple(map(str, known))
+    return Contacts(starts, ends, pairs.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
 
 
 def _instant(path: str | Path, line: int, name: str, text: str, unit: float) -> float:
