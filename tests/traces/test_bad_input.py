@@ -61,8 +61,12 @@ CASES = [
         "Call me Ishmael.\n",
         "neither its ending nor a header says its format (it begins with 'Call me Ishmael.'); tr",
     ),
-    ("a", "20 1 2\n40 1 2\n", "trace.format names it: bonnmotion, cabspotting, contacts, csv, csv_geo, geolife, gpx,"),
-    ("a.csv", "0,a,1,2\n1,a,1,2\n", "or trace.columns names the columns of a table, such as time,id,x,y"),
+    ("a", "20 1 2\n40 1 2\n", "names the format: bonnmotion, cabspotting, contacts, csv, csv_geo, geolife, gpx,"),
+    (
+        "a.csv",
+        "0,a,1,2\n1,a,1,2\n",
+        "without a header, and trace.columns=time,id,lon,lat or trace.columns=time",
+    ),
 ]
 
 # Tables, people in contact and other public formats; what is so of any format is above.

@@ -397,6 +397,47 @@ def header_in(text: str) -> tuple[str, ...]:
     return tuple(map(str.lower, rows.header)) if len(rows.header) > 1 and (rows.mark != " " or known > 1) else ()
 
 
+def likely_columns(text: str) -> list[str]:
+    """Return what the field trace.columns may be for a table without a header; [] if its cells do not tell.
+
+    Whole numbers alone are contacts, whose times grow or whose starts are not after their ends. Else a column of dates,
+    or the first that grows, is the time; a column of names, or the first of whole numbers, is the id; and the first two
+    others, those with decimals before the rest, are the place.
+
+    >>> likely_columns("1,2008-02-02 15:36:08,116.5,39.9"), likely_columns("v1 0 8.5 2.5 7.5 6.5")
+    (['id,time,lon,lat'], ['id,time,lon,lat,c5,c6', 'id,time,lat,lon,c5,c6', 'id,time,x,y,c5,c6'])
+    """
+    try:
+        columns = [*zip(*(row for _, row in Rows(text.splitlines()[:_LINES], at_line, has_header=False)))]
+    except UserError:  # two marks may divide it, or its rows differ
+        return []
+    every = range(len(columns))
+    numbers = [list(map(float, column)) if all(map(is_number, column)) else [] for column in columns]
+    whole = [k for k in every if all(map(str.isdecimal, columns[k]))]
+    grows = [k for k in every if numbers[k] and numbers[k] == sorted(numbers[k])]
+    if len(whole) == len(columns) > 2:
+        by_step = {0: "time,i,j", 2: "i,j,time"} if len(columns) == 3 else {}
+        spans = [k for k in (0, 2) if k + 1 < len(columns) > 3 and all(a <= b for a, b in zip(*numbers[k : k + 2]))]
+        by_time = [_named({k: "start", k + 1: "end", 2 - k: "i", 3 - k: "j"}, len(columns)) for k in spans]
+        return [by_step[k] for k in grows if k in by_step] + by_time
+    dates = [k for k in every if all(map(is_date, columns[k]))]
+    time = [*dates, *grows][:1]
+    who = [k for k in (*(k for k in every if not numbers[k]), *whole) if k not in time + dates][:1]
+    place = sorted((k for k in every if numbers[k] and k not in time + who), key=lambda k: k in whole)[:2]
+    if not (time and who and len(place) == 2):
+        return []
+    far_x, far_y = (max(map(abs, numbers[k])) for k in place)
+    pairs = [("lon", "lat")] * (far_x <= 180 and far_y <= 90) + [("lat", "lon")] * (far_x <= 90 and far_y <= 180)
+    pairs += [("x", "y")] * (not dates or not pairs)
+    known = {time[0]: "time", who[0]: "id"}
+    return [_named(known | dict(zip(place, pair)), len(columns)) for pair in pairs]
+
+
+def _named(roles: Mapping[int, str], count: int) -> str:
+    """Return names of columns, with others for those that have no role."""
+    return ",".join(roles.get(k, f"c{k + 1}") for k in range(count))
+
+
 def has_contacts(names: Iterable[str]) -> bool:
     """Tell whether names of columns are those of a contact list."""
     return {"i", "j"} <= {*map(role_of, names)}
