@@ -110,7 +110,8 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        wrong(path, f"{name} is {text!r}; it must be a number", line)
+        clock = ": seconds, or a date with a time; SUMO writes seconds without --human-readable-time" * (":" in text)
+        wrong(path, f"{name} is {text!r}; it must be a number{clock}", line)
     if not abs(value) < EXACT:
         if text.strip().lstrip("+-").isdecimal():
             wrong(path, f"{name} is {text}; {BELOW}", line)
@@ -280,8 +281,13 @@ class Columns:
                 of = f"id {name!r} at time {time:.12g}: {what}"
                 if not math.isfinite(value):
                     wrong(self.path, f"{of} is {value}; it must be finite", line)
-                swapped = "; are longitude and latitude swapped?" if what == "latitude" and abs(value) <= 180 else ""
-                wrong(self.path, f"{of} {value:.6g} is outside -{limit:g} to {limit:g}{swapped}", line)
+                swapped = what == "latitude" and abs(value) <= 180
+                asked = (
+                    "are longitude and latitude swapped?"
+                    if swapped
+                    else "are its places metres? Columns x and y, or trace.format=sumo, read them"
+                )
+                wrong(self.path, f"{of} {value:.6g} is outside -{limit:g} to {limit:g}; {asked}", line)
         if self.ids and not -HALF_TURN <= lon - self.origin[0] <= HALF_TURN:
             return lon - math.copysign(2 * HALF_TURN, lon)
         return lon

@@ -39,7 +39,7 @@ BY_STEP = ("time", "i", "j")
 UNITS = {"timestampms": 1e3, "timems": 1e3, "tms": 1e3, "timemillisecond": 1e3, "timeus": 1e6}  # in a second
 NAMES: Mapping[str, Collection[str]] = {
     "time": (
-        *("timestamp", "timestep", "timesteptime", "datetime", "t", "seconds", "utc", "times", "timesec"),
+        *("timestamp", "timestep", "datetime", "t", "seconds", "utc", "times", "timesec"),
         *("basedatetime", "datetimeutc", "timestamputc", *UNITS),
     ),
     "id": (
@@ -79,7 +79,8 @@ def role_of(name: str) -> str:
     >>> [role_of(name) for name in ("MMSI", "location-long", "time (millisecond)", "Taxi_ID", "speed")]
     ['id', 'lon', 'time', 'id', '']
     """
-    return _ROLE.get(_bare(name), "")
+    bare = _bare(name)
+    return _ROLE.get(bare) or _ROLE.get(bare.removeprefix("timestep"), "")  # SUMO: timestep_time, timestep_vehicle_id
 
 
 def _by_role(names: Sequence[str]) -> dict[str, list[int]]:
