@@ -25,7 +25,7 @@ test-long: lint browser
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not faults"
 
 faults: $(VENV)/tested
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/faults tests/study \
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/attack tests/study \
 	  --faults-report=benchmarks/results/faults.json
 
 mutants: $(VENV)/tested

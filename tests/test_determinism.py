@@ -3,7 +3,7 @@
 import pytest
 from forked import Started
 
-from tests.faults.harness import STUDY
+from tests.attack.harness import STUDY
 
 
 def files(folder):

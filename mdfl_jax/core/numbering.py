@@ -1,6 +1,6 @@
 """The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0.
 
-Clients are numbered only where there is no client 0, since a number may be missing; their readers ask for that.
+Clients are numbered only where there is no client 0, since a number may be missing.
 """
 
 import re
@@ -26,6 +26,28 @@ def numbered(values: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     known, number = np.unique(values, return_inverse=True)
     return known, number.reshape(np.shape(values))
+
+
+def numbered_clients(values: Any, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of clients, in ascending order from 0 if there is no client 0; else as they are.
+
+    Args:
+      values: an array of whole numbers of any shape; those below 0 stand for nobody, and stay.
+      notes: gets a line that says how the clients were numbered.
+
+    Returns:
+      (the number of each value, the clients that were numbered, in ascending order: none if they stay).
+
+    >>> numbered_clients([7, -1, 3, 7], []), numbered_clients([0, 3], [])
+    ((array([ 1, -1,  0,  1]), array([3, 7])), (array([0, 3]), array([], dtype=int64)))
+    """
+    known, number = numbered(values)
+    nobody = int(np.searchsorted(known, 0))
+    known = known[nobody:]
+    if not len(known) or known[0] == 0:
+        return np.asarray(values), known[:0]
+    notes.append(numbering("clients", known))
+    return np.where(np.asarray(values) < 0, values, number - nobody), known
 
 
 def numbering(what: str, known: Sequence[Any] | np.ndarray) -> str:

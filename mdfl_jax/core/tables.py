@@ -16,6 +16,8 @@ MARKS = ",;\t"  # between the columns, besides blanks
 _ORDER = "\t; ,"  # in which marks are tried: a comma may be within a number, and a blank within a cell
 COMMENT = ("#", "%")  # the beginnings of lines that are no rows
 HEAD = 50  # rows by which it is told how a table is written
+EXACT = 2.0**53  # floats have all whole numbers up to this size
+BELOW = "a whole number must be below 2^53, up to which floats tell all apart"
 DECIMAL_COMMA = re.compile(
     r"[+\u2212-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)([eE][+-]?\d+)?|[+\u2212-]?\d*,\d+[eE][+-]?\d+"
 )
@@ -79,7 +81,7 @@ class Rows:
       mark: what divides the columns; " ": blanks.
       line: the line that was read last, from 1.
       again: how often the header occurred again so far.
-      comments: how many comments behind the first row had as many cells as a row so far.
+      comments: how many comments so far had as many cells as a row, of those before the first row without names only.
       decimal_comma: whether the table has decimal commas.
     """
 
@@ -87,7 +89,7 @@ class Rows:
         self, lines: Iterable[str], refuse: Refuse, has_header: bool | None = None, may_count: bool = False
     ) -> None:
         self.refuse, self.may_count, self.line, self.again, self.comments = refuse, may_count, 0, 0, 0
-        self._comment, self.header_text = "", ""
+        self._above, self.header_text = [""], ""
         self._rest = self._content(lines)
         self._head = list(itertools.islice(self._rest, HEAD))
         texts = [text for _, text, is_marked in self._head if not is_marked] or [""]
@@ -97,12 +99,14 @@ class Rows:
             shown = " or ".join(map(repr, marks))
             refuse(f"{shown} may divide its columns; allowed: names and cells without the other one", 0)
         self.mark, self.header = marks[0], list[str]()
-        first, above = self._cut(texts[0]), self._cut(self._comment)
-        if len(above) == len(first) and is_header(above) and not is_header(first):
-            self.header, self.header_text = above, self._comment
+        first, above = self._cut(texts[0]), [self._cut(text) for text in self._above]
+        if len(above[-1]) == len(first) and is_header(above[-1]) and not is_header(first):
+            self.header, self.header_text = above[-1], self._above[-1]
         elif is_header(first) if has_header is None else has_header and any(first):
             self.header, self.header_text = first, texts[0].strip("\r\n ")  # a tab may stand before the first name
             del self._head[0]
+        if not self.header and len(first) > 1:
+            self.comments = sum(len(cells) == len(first) and not is_header(cells) for cells in above)
         self._again = _without_mark(self.header_text)
         cut = [self._cut(text) for text in rows if not self._is_header(text)]
         cells = list(itertools.chain.from_iterable(cut))
@@ -164,7 +168,7 @@ class Rows:
         for line, text in enumerate(lines, 1):
             is_marked = not is_quoted and text.startswith(COMMENT)
             if is_marked and is_first:
-                self._comment = _without_mark(text)
+                self._above.append(_without_mark(text))
             elif is_quoted or text.strip():
                 is_quoted ^= not is_marked and text.count('"') % 2 == 1
                 is_first = False

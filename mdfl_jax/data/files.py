@@ -11,7 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
 from mdfl_jax.core.tables import Rows
 from mdfl_jax.storage.disk import check_npz
-from mdfl_jax.storage.given import LARGE, at_line, open_file, read_text
+from mdfl_jax.storage.given import LARGE, at_line, open_file
 
 
 @contextlib.contextmanager
@@ -55,13 +55,11 @@ def whole(text: str) -> int:
         return int(number)
 
 
-def number_rows(
-    path: str | Path, kind: Callable[[str], float], may_count: bool = False
-) -> list[tuple[int, list[float]]]:
+def number_rows(text: str, kind: Callable[[str], float], may_count: bool = False) -> list[tuple[int, list[float]]]:
     """Read a table of numbers (`mdfl_jax.core.tables.Rows`). Its header is skipped.
 
     Args:
-      path: the file.
+      text: the text of its file.
       kind: `whole` or ``float``, which reads a number.
       may_count: whether the first row may have another length, if it is one number.
 
@@ -69,10 +67,10 @@ def number_rows(
       Each row with the number of its line in the file, from 1. All rows have as many numbers.
 
     Raises:
-      UserError: for a file without rows, or for a row with a word or with another length; the message has its line.
+      UserError: for a text without rows, or for a row with a word or with another length; the message has its line.
     """
     rows = []
-    for line, cells in Rows(read_text(path, any_encoding=True).splitlines(), at_line, may_count=may_count):
+    for line, cells in Rows(text.splitlines(), at_line, may_count=may_count):
         try:
             rows.append((line, [kind(cell) for cell in cells]))
         except ValueError:

@@ -19,9 +19,10 @@ import numpy as np
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Reach, Senders, from_pairs, heard_from
-from mdfl_jax.core.numbering import natural, numbered, numbering
+from mdfl_jax.core.numbering import natural, numbered_clients, numbering
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.tables import BELOW, EXACT
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
@@ -334,7 +335,8 @@ def read_matrices(
                 raise UserError(f"it must hold one array, and holds {len(arrays)} ({held})")
             table = _of_array(*arrays.values())
         else:
-            table = _of_text(number_rows(path, float, may_count=True), num_clients, directed, said)
+            rows = number_rows(read_text(path, any_encoding=True), float, may_count=True)
+            table = _of_text(rows, num_clients, directed, said)
         num_clients = num_clients or table.shape[-1]
         if table.shape[1:] != (num_clients, num_clients) and table.ndim == 3 and table.shape[1] == table.shape[2]:
             raise UserError(f"a graph of {table.shape[1]} clients; network.num_clients is {num_clients}")
@@ -459,12 +461,13 @@ def _of_text(
         return _of_array(np.array([row for _, row in rows]))
     if columns not in (2, 3):
         raise UserError(f"{len(rows)} rows of {columns} columns; a matrix must be square, an edge list i,j or i,j,w")
-    known, place = numbered([row[:2] for _, row in rows])
-    num_clients = num_clients or (len(known) if known[0] > 0 else int(known[-1]) + 1)
-    if known[0] > 0 and (known == np.round(known)).all() and len(known) <= num_clients:
-        notes.append(numbering("clients", known.astype(np.int64)))
-        rows = [(k, [*pair, *row[2:]]) for (k, row), pair in zip(rows, place.tolist())]
-    return _of_list(rows, num_clients, directed)
+    pairs = np.array([row[:2] for _, row in rows])
+    if (last := pairs.max()) >= EXACT:
+        raise UserError(f"it names the client {last:.0f}; {BELOW}")
+    if (pairs == np.round(pairs)).all() and not 0 < num_clients < len(np.unique(pairs)):
+        pairs, _ = numbered_clients(pairs.astype(np.int64), notes)
+        rows = [(k, [*pair, *row[2:]]) for (k, row), pair in zip(rows, pairs.tolist())]
+    return _of_list(rows, num_clients or int(pairs.max()) + 1, directed)
 
 
 def _of_list(rows: Sequence[tuple[int, list[float]]], num_clients: int, directed: bool | None) -> np.ndarray:

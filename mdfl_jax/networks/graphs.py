@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import natural, numbered
+from mdfl_jax.core.numbering import natural, numbered_clients
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 
@@ -92,9 +92,9 @@ def links_in(graph: Any) -> np.ndarray:
     if (wrong := (pairs != table[:, :2]).any(axis=1) | (pairs < 0).any(axis=1) | (pairs[:, 0] == pairs[:, 1])).any():
         edge = ", ".join(f"{client:g}" for client in table[wrong][0, :2].astype(float))
         raise UserError(f"graph has the edge ({edge}); allowed: two different clients, whole numbers from 0")
-    known, place = numbered(pairs)
-    i, j = (place if known[0] else pairs).T
-    size = len(known) if known[0] else int(known[-1]) + 1
+    pairs, _ = numbered_clients(pairs, [])
+    i, j = pairs.T
+    size = int(pairs.max()) + 1
     links = np.zeros((size, size), bool)
     links[i, j] = links[j, i] = True
     return links

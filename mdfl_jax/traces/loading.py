@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.tables import Rows, is_date, is_number
-from mdfl_jax.storage.given import at_line, held, text_of
-from mdfl_jax.traces.formats.tables import has_contacts
+from mdfl_jax.storage.given import held, text_of
+from mdfl_jax.traces.formats.tables import has_contacts, likely_columns
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
 from mdfl_jax.traces.reading import HALF_TURN, TRACE_FORMATS, files_of, first_line, opened, wrong
@@ -25,7 +24,6 @@ from mdfl_jax.traces.trace import Contacts, Trace
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
-_FEWEST = 3  # columns of a table
 _TRIED = 20  # files of a folder by which its format is found
 
 
@@ -97,20 +95,6 @@ def projected(trace: Trace) -> Trace:
     return replace(trace, x=x, y=y, origin=(lon, lat))
 
 
-def _nearest(line: str) -> str:
-    """Say what a line that has no header may be: a row of a table, whose columns nobody has named."""
-    try:
-        _, cells = next(iter(Rows([line], at_line, has_header=False)), (0, list[str]()))
-    except UserError:  # two marks may divide it
-        return ""
-    if len(cells) < _FEWEST or not any(map(is_number, cells)):
-        return ""
-    dates = [str(k) for k, cell in enumerate(cells, 1) if is_date(cell)]
-    return f"; it may be a table of {len(cells)} columns without a header" + (
-        f", dates in column {dates[0]}" if dates else ""
-    )
-
-
 def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     """Find the format of a file or a folder by the ending of its name and by its header.
 
@@ -128,11 +112,11 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     """
     is_folder = Path(path).is_dir()
     names = [name for name in TRACE_FORMATS if TRACE_FORMATS[name].folders or not is_folder]
-    by_name, by_text, begins = dict[str, str](), dict[str, str](), ""
+    by_name, by_text, first = dict[str, str](), dict[str, str](), ""
     for _, file in files_of(path)[:_TRIED]:
         with opened(file) as stream:
             text = text_of(stream.read(_HEAD)).lstrip()
-        begins = begins or first_line(text)
+        first = first or text
         ending = Path(str(file).removesuffix(".gz")).suffix.lower()
         for name in names:
             if ending in TRACE_FORMATS[name].endings:
@@ -147,11 +131,13 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     if len(found) == 1:
         return next(iter(found.items()))
     if not found:
+        told = " or ".join(f"trace.columns={columns}" for columns in likely_columns(first))
         wrong(
             path,
-            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}){_nearest(begins)}; "
-            f"trace.format names it: {', '.join(names)}; or trace.columns names the columns of a table, such as "
-            "time,id,x,y",
+            f"neither its ending nor a header says its format (it begins with {first_line(first)[:40]!r}); "
+            + f"it may be a table without a header, and {told} names its columns; " * bool(told)
+            + f"trace.format names the format: {', '.join(names)}"
+            + "; or trace.columns names the columns of a table, such as time,id,x,y" * (not told),
         )
     signs = " or ".join(f"{name} ({sign})" for name, sign in found.items())
     wrong(path, f"it may be {signs}; trace.format says which, as in trace.format={next(iter(found))}")

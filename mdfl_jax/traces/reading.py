@@ -17,7 +17,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.tables import COMMENT, Rows, date_seconds
+from mdfl_jax.core.tables import BELOW, COMMENT, EXACT, Rows, date_seconds
 from mdfl_jax.storage.given import LARGE, lines_in, open_file
 from mdfl_jax.traces.trace import Contacts, Trace
 
@@ -29,8 +29,6 @@ HIGHEST = 1e38  # near the largest float32
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
 MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
-EXACT = 2.0**53  # floats have all whole numbers up to this size
-BELOW = "a whole number must be below 2^53, up to which floats tell all apart"
 LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
@@ -112,7 +110,8 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        wrong(path, f"{name} is {text!r}; it must be a number", line)
+        clock = ": seconds, or a date with a time; SUMO writes seconds without --human-readable-time" * (":" in text)
+        wrong(path, f"{name} is {text!r}; it must be a number{clock}", line)
     if not abs(value) < EXACT:
         if text.strip().lstrip("+-").isdecimal():
             wrong(path, f"{name} is {text}; {BELOW}", line)
@@ -282,8 +281,13 @@ class Columns:
                 of = f"id {name!r} at time {time:.12g}: {what}"
                 if not math.isfinite(value):
                     wrong(self.path, f"{of} is {value}; it must be finite", line)
-                swapped = "; are longitude and latitude swapped?" if what == "latitude" and abs(value) <= 180 else ""
-                wrong(self.path, f"{of} {value:.6g} is outside -{limit:g} to {limit:g}{swapped}", line)
+                swapped = what == "latitude" and abs(value) <= 180
+                asked = (
+                    "are longitude and latitude swapped?"
+                    if swapped
+                    else "are its places metres? Columns x and y, or trace.format=sumo, read them"
+                )
+                wrong(self.path, f"{of} {value:.6g} is outside -{limit:g} to {limit:g}; {asked}", line)
         if self.ids and not -HALF_TURN <= lon - self.origin[0] <= HALF_TURN:
             return lon - math.copysign(2 * HALF_TURN, lon)
         return lon

@@ -68,7 +68,7 @@ def test_the_files_have_the_keys_that_the_documentation_promises(whole):
 
 
 def test_a_study_without_a_run_is_not_finished(folder):
-    """That views are made again, whatever has become of them, is in tests/study/test_store.py and tests/faults."""
+    """That views are made again, whatever has become of them, is in tests/study/test_store.py and tests/attack."""
     next((folder / "runs").iterdir()).unlink()
     with pytest.raises(UserError, match="the study there is not finished: 1 of its 12 runs are not there"):
         Results.load(folder)

@@ -71,6 +71,28 @@ def test_a_field_that_names_no_regular_file(odd, field):
             assert part in line
 
 
+def test_the_fields_here_are_all_that_name_a_file():
+    declared = {path for path, field in all_fields().items() if field.metadata.get("file")}
+    assert declared | {"data.table", "use"} == FIELDS.keys() | {"trace.streets"}  # of which a test below is
+
+
+def test_the_standard_input_is_not_read(odd, tmp_path):
+    """It is a pipe into which nobody writes: who reads it waits forever."""
+    (reads, writes), before = os.pipe(), os.dup(0)
+    os.dup2(reads, 0)
+    try:
+        for field, (ending, needs) in FIELDS.items():
+            path = tmp_path / f"input{ending}"
+            path.unlink(missing_ok=True)
+            path.symlink_to("/dev/stdin")
+            line = told(make_study, tiny_config(**needs | {field: str(path)}))
+            assert f"{str(path)!r}: it is a pipe; allowed: a regular file of at most " in line.replace(" is '", " '")
+    finally:
+        os.dup2(before, 0)
+        for number in (reads, writes, before):
+            os.close(number)
+
+
 def test_streets_configs_flags_and_data_that_are_no_regular_file(odd, tmp_path, capsys):
     (tmp_path / "trace.csv").write_text("time,id,x,y\n0,a,1,1\n9,a,2,2\n0,b,1,1\n9,b,2,2\n")
     traced = {"network.mobility": "trace", "network.num_clients": 2, "trace.file": str(tmp_path / "trace.csv")}

@@ -54,14 +54,21 @@ CASES = [
     ("a.csv", "round,i,j\n", "it holds no contacts"),
     ("a.csv", f"time,id,x,y\n{2**60},a,1,2\n", f"line 2: time is {2**60}; a whole number must be below 2^53"),
     ("a.csv", f"start,end,i,j\n{-(2**53)},5,1,2\n", f"line 2: start is {-(2**53)}; a whole number must"),
+    ("a.csv", f"time_ms,id,x,y\n{2**60},a,1,2\n", f"line 2: time is {2**60}; a whole number must"),
+    ("a.csv", "time,id,lon,lat\n0,a,591.7,8.3\n", "longitude 591.7 is outside -180 to 180; are its places metres? Col"),
+    ("a.csv", "time,id,x,y\n00:00:04,a,1,2\n", "time is '00:00:04'; it must be a number: seconds, or a date with a"),
     ("a", "", "the file is empty"),
     (
         "a",
         "Call me Ishmael.\n",
         "neither its ending nor a header says its format (it begins with 'Call me Ishmael.'); tr",
     ),
-    ("a", "20 1 2\n40 1 2\n", "trace.format names it: bonnmotion, cabspotting, contacts, csv, csv_geo, geolife, gpx,"),
-    ("a.csv", "0,a,1,2\n1,a,1,2\n", "or trace.columns names the columns of a table, such as time,id,x,y"),
+    ("a", "20 1 2\n40 1 2\n", "names the format: bonnmotion, cabspotting, contacts, csv, csv_geo, geolife, gpx,"),
+    (
+        "a.csv",
+        "0,a,1,2\n1,a,1,2\n",
+        "without a header, and trace.columns=time,id,lon,lat or trace.columns=time",
+    ),
 ]
 
 # Tables, people in contact and other public formats; what is so of any format is above.

@@ -118,11 +118,38 @@ def test_a_scan_holds_until_the_next_one_or_as_long_as_is_said(tmp_path):
     assert "trace.hold is 5; it must be 0" in told(load, tmp_path / "rounds.csv", hold=5)
 
 
-def test_a_table_without_a_header_is_told_with_what_it_may_be(tmp_path):
-    (tmp_path / "taxi.txt").write_text("1,2008-02-02 15:36:08,116.5,39.9\n1,2008-02-02 15:41:08,116.6,39.9\n")
-    line = told(load, tmp_path / "taxi.txt")
-    assert "it may be a table of 4 columns without a header, dates in column 2; trace.format names it" in line
-    assert load(tmp_path / "taxi.txt", columns="id,time,lon,lat").ids == ("1",)
+BARE = {
+    "T-Drive": ("1,2008-02-02 15:36:08,116.5,39.9\n1,2008-02-02 15:41:08,116.6,39.9\n", ["id,time,lon,lat"]),
+    "in metres": ("0 v1 691608.4 5334760.2\n1 v1 691609.4 5334760.9\n", ["time,id,x,y"]),
+    "of a map or of a plane": (
+        "v1;0;1,5;2,25;7\nv2;1;8,5;2,5;9\n",
+        [f"id,time,{place},c5" for place in ("lon,lat", "lat,lon", "x,y")],
+    ),
+    "badges": ("20\t702\t720\n20\t701\t705\n40\t711\t733\n", ["time,i,j"]),
+    "badges, time last": ("702\t720\t0\n701\t705\t0\n711\t701\t1\n", ["i,j,time"]),
+    "seconds first": ("100 160 0 1\n130 190 0 2\n500 560 3 0\n", ["start,end,i,j"]),
+    "CRAWDAD": ("1\t2\t100\t160\t1\t0\n4\t1\t500\t560\t1\t0\n", ["i,j,start,end,c5,c6"]),
+}
+
+
+@pytest.mark.parametrize("kind", BARE)
+def test_of_a_table_without_a_header_it_is_said_what_to_type(tmp_path, kind):
+    text, columns = BARE[kind]
+    (tmp_path / "table.dat").write_text(text)
+    said = " or ".join(f"trace.columns={of}" for of in columns)
+    assert f"; it may be a table without a header, and {said} names its columns; trace.format names" in told(
+        load, tmp_path / "table.dat"
+    )
+    for of in columns:
+        found = load(tmp_path / "table.dat", columns=of)
+        assert isinstance(found, Contacts) == ("i,j" in of)
+        assert len(found.pair if isinstance(found, Contacts) else found.node) == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["1 2\n3 4\n", "9 5 4\n8 6 2\n7 7 7\n", "a b c d\n", "5 4 7 3\n4 3 1 0\n", "1,5;2\n"])
+def test_what_may_be_anything_is_told_without_a_guess(tmp_path, text):
+    (tmp_path / "table.dat").write_text(text)
+    assert "or trace.columns names the columns of a table, such as time,id,x,y" in told(load, tmp_path / "table.dat")
 
 
 def test_repeated_samples_are_counted_and_two_places_at_one_time_name_both_rows(tmp_path):

@@ -172,3 +172,5 @@ def test_a_name_may_begin_as_a_comment_does(tmp_path):
     assert met.pair.tolist() == [[0, 1], [0, 2], [1, 2]]
     for said in ("; 1 lines that begin with # or % are left out", "; its header is left out in 1 later rows"):
         assert said in met.why
+    (tmp_path / "bare.csv").write_text("# of 2024\n#a note, with, commas\n#0,2,3\n5,0,1\n9,1,2\n")
+    assert "; 1 lines that begin with # or % are left out" in load(tmp_path / "bare.csv", columns="time,i,j").why

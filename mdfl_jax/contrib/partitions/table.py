@@ -1,6 +1,8 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
+import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -9,14 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import natural, numbered, numbering
+from mdfl_jax.core.numbering import natural, numbered_clients, numbering
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
 from mdfl_jax.storage.given import read_text
 
+HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
+_NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz file
+_MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
 
 
 def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
@@ -26,8 +31,10 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
 
     Args:
       path: a table with one column, ``owner``, or with one row per client and one column per label. Or an npz file with
-        one of the arrays ``owner`` [n] and ``counts`` [N, C]. Or, in JSON, the lists of the indices of each client's
-        training samples, as FedLab saves them: a list, or a dictionary.
+        one of the arrays ``owner`` [n] and ``counts`` [N, C], or an array of indices of training samples for each
+        client, by its number. Or such lists of indices in JSON, as FedLab saves them (a list or a dictionary), in
+        FedML's net_dataidx_map.txt, or as rows of any length in which each number from 0 is once. Or the config.json of
+        a partition of PFLlib, for the pairs [label, count] of each client.
       notes: gets a line that says how the clients were numbered, if they are not numbered in the file.
 
     Returns:
@@ -37,19 +44,28 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
     Raises:
       UserError: if the file cannot be read or holds something else.
     """
+    return _read(path, [] if notes is None else notes)[0]
+
+
+def _read(path: str, notes: list[str]) -> tuple[np.ndarray, str]:
+    """Return the table as `read_table` does, and what the file holds: "table", "lists" or "rows" of indices."""
     where = f"data.table: file {path!r}"
     if not path:
         raise UserError("data.table is ''; data.partition table needs a CSV or npz file")
-    known: Sequence[Any] | np.ndarray = ()
     with while_reading(where):
-        lists = lists_in(path)
+        arrays = arrays_in(path) if path.endswith(".npz") else None
+        text = read_text(path, any_encoding=True) if arrays is None else ""
+        is_json = text.lstrip()[:1] in ("{", "[") and arrays is None
+        lists = _of_clients(arrays) if arrays is not None else _of_brackets(text) if is_json else _of_rows(text)
+        form = "table" if lists is None else "lists" if is_json or arrays is not None else "rows"
         if lists is not None:
-            known = sorted(lists, key=natural)
-            found = _of_lists(lists, known, where)
-        elif path.endswith(".npz"):
-            found = _of_arrays(arrays_in(path), where)
+            found = _of_lists(lists, where, notes)
+        elif arrays is not None:
+            found = _of_arrays(arrays, where)
+        elif path.endswith(".json"):
+            found = _of_json(text, where)
         else:
-            found = np.array([row for _, row in number_rows(path, whole)], np.int64)
+            found = np.array([row for _, row in number_rows(text, whole)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
         _refuse(where, f"it holds {found.dtype} {list(found.shape)}")
@@ -57,28 +73,37 @@ def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
     if low < (-1 if found.ndim == 1 else 0) or high >= LARGEST:
         _refuse(where, f"it holds numbers from {low} to {high}")
     if found.ndim == 1 and lists is None:
-        owners, owner = numbered(found)
-        known = owners[owners != -1]
-        found = found if 0 in known else owner - (len(owners) - len(known))
-    if len(known) and 0 not in known and notes is not None:
-        notes.append(numbering("clients", known))
-    return found.astype(np.int32)
+        found, _ = numbered_clients(found, notes)
+    return found.astype(np.int32), form
 
 
-def lists_in(path: str) -> dict[Any, Sequence[int]] | None:
-    """Return the indices of the training samples of each client, by its name; None for a file that is not in JSON.
+def _of_clients(arrays: Mapping[str, np.ndarray]) -> dict[Any, Sequence[int]] | None:
+    """Return the arrays of an npz file by the numbers of clients in their names; None if not all names have one."""
+    named = {_NUMBERED.fullmatch(name): of for name, of in arrays.items()}
+    return _by_client([(name[1], of.tolist()) for name, of in named.items() if name]) if all(named) else None
 
-    Raises:
-      UserError: if the file cannot be read, holds something else, or two lists are of one client.
-    """
-    if not path.endswith(".json"):
-        return None
-    content = json.loads(read_text(path))
+
+def _of_brackets(text: str) -> dict[Any, Sequence[int]] | None:
+    """Return the indices of the training samples of each client, by its name; None for JSON that has no such lists."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = {name: list(map(int, of.split(","))) if of.strip() else [] for name, of in _MAP.findall(text)}
     if isinstance(content, list):
         content = dict(enumerate(content))
     if not isinstance(content, Mapping) or not content or not all(map(_are_indices, content.values())):
-        raise UserError("it holds no list of the indices from 0 of each client")
+        return None
     return _by_client([(str(name), of) for name, of in content.items()])
+
+
+def _of_rows(text: str) -> dict[Any, Sequence[int]] | None:
+    """Return the indices in the row of each client; None unless each number from 0 is in one place of the rows."""
+    try:
+        rows = [list(map(int, re.split(r"[,;\s]+", line.strip()))) for line in text.rstrip().splitlines()]
+    except ValueError:
+        return None
+    found = sorted(itertools.chain.from_iterable(rows))
+    return dict(enumerate(rows)) if 1 < len(rows) < len(found) and found == list(range(len(found))) else None
 
 
 def _by_client(lists: Sequence[tuple[str, Sequence[int]]]) -> dict[Any, Sequence[int]]:
@@ -93,19 +118,19 @@ def _are_indices(of: Any) -> bool:
     return isinstance(of, list) and all(type(index) is int and index >= 0 for index in of)
 
 
-def _of_lists(lists: Mapping[Any, Sequence[int]], names: Sequence[Any], where: str) -> np.ndarray:
+def _of_lists(lists: Mapping[Any, Sequence[int]], where: str, notes: list[str]) -> np.ndarray:
     """Return the client of each sample up to the largest index, -1 for none.
 
-    The names are those of the clients in ascending order. With a client 0 they are the numbers of the clients, of which
-    some may have no list; else their order numbers the clients.
+    Names that are numbers number the clients as `numbered_clients` does; others do in their order.
 
     Raises:
-      UserError: if nobody has a sample, or two clients have one.
+      UserError: for an index that is not a whole number from 0, or that two clients have.
     """
-    held = [np.asarray(lists[name], np.int64) for name in names]
-    index = np.concatenate(held)
-    if not len(index):
-        raise UserError(f"{where}: it gives no client a sample")
+    names = sorted(lists, key=natural)
+    held = [np.asarray(lists[name]) for name in names]
+    index = np.concatenate([of.astype(np.int64) for of in held]) if held else np.zeros(0, np.int64)
+    if not len(index) or any(of.dtype.kind not in "iu" and of.size for of in held) or index.min() < 0:
+        raise UserError(f"{where}: it holds no lists of indices from 0")
     if index.max() >= LARGEST:
         raise UserError(f"{where}: it holds the index {index.max()}; allowed: indices of training samples, from 0")
     place = np.repeat(np.arange(len(held)), list(map(len, held)))
@@ -115,7 +140,10 @@ def _of_lists(lists: Mapping[Any, Sequence[int]], names: Sequence[Any], where: s
         k = int(np.argmax(twice))
         both = f"{names[place[k]]} and {names[found[index[k]]]}"
         raise UserError(f"{where}: clients {both} both have the sample {index[k]}; allowed: one client for each sample")
-    return np.append(names, -1)[found] if 0 in lists else found
+    if all(isinstance(name, int) for name in names):
+        return np.append(numbered_clients(names, notes)[0], -1)[found]
+    notes.append(numbering("clients", names))
+    return found
 
 
 def _refuse(where: str, found: str) -> NoReturn:
@@ -134,12 +162,31 @@ def _of_arrays(arrays: dict[str, np.ndarray], where: str) -> np.ndarray:
     return found
 
 
+def _of_json(text: str, where: str) -> np.ndarray:
+    """Return the counts [N, C] of a partition that PFLlib has written (Zhang and others, 2023)."""
+    try:
+        content = json.loads(text)
+        clients = [{int(label): int(count) for label, count in client} for client in content[HELD]]
+        counts = np.zeros((len(clients), 1 + max(max(client) for client in clients if client)), np.int64)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise UserError(
+            f"{where} is no partition of PFLlib: it has no pairs [label, count] as {HELD!r}, nor a list of the indices "
+            "of each client"
+        ) from None
+    for row, client in zip(counts, clients):
+        if client and min(client) < 0:
+            _refuse(where, f"it holds the label {min(client)}")
+        row[list(client)] = list(client.values())
+    return counts
+
+
 class TableNumbers(PartitionNumbers):
     """The numbers of the partition ``table``."""
 
     table: str = number(
         "",
-        "CSV, npz or JSON: owner of each sample, indices by client, or counts by client and label",
+        "CSV, npz or JSON (FedLab, FedML, PFLlib): owner of each sample, indices by client, or counts by client and "
+        "label",
         read=read_table,
     )
 
@@ -167,17 +214,17 @@ class TableNumbers(PartitionNumbers):
 
     def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
         """Check that the file has an owner for each training sample, or counts that the data set has."""
-        table, where = read_table(self.table), f"data.table: file {self.table!r}"
+        (table, form), where, samples = _read(self.table, []), f"data.table: file {self.table!r}", len(dataset.y_train)
         if table.ndim == 1:
-            is_short = lists_in(self.table) is not None and len(table) <= len(dataset.y_train)
-            if len(table) != len(dataset.y_train) and not is_short:
-                raise UserError(
-                    f"{where} has {len(table)} owners; {dataset.name} has {len(dataset.y_train)} training samples"
-                )
+            if len(table) != samples and not (form == "lists" and len(table) < samples):
+                owners = "owners, by its rows of indices" if form == "rows" else "owners"
+                raise UserError(f"{where} has {len(table)} {owners}; {dataset.name} has {samples} training samples")
             return
         known = dataset.num_strata
         if table.shape[1] != known:
-            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes")
+            are_indices = len(np.unique(table)) == table.size > known
+            hint = "; are they indices? a list of lists in JSON holds those of each client" if are_indices else ""
+            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes{hint}")
         asked, there = table.sum(axis=0), np.bincount(dataset.strata, minlength=known)
         if (asked > there).any():
             label = int(np.argmax(asked > there))

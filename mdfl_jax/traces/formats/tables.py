@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import numbered, numbering
+from mdfl_jax.core.numbering import numbered_clients
 from mdfl_jax.core.tables import Rows, is_date, is_number
 from mdfl_jax.storage.given import at_line
 from mdfl_jax.traces.reading import (
@@ -39,7 +39,7 @@ BY_STEP = ("time", "i", "j")
 UNITS = {"timestampms": 1e3, "timems": 1e3, "tms": 1e3, "timemillisecond": 1e3, "timeus": 1e6}  # in a second
 NAMES: Mapping[str, Collection[str]] = {
     "time": (
-        *("timestamp", "timestep", "timesteptime", "datetime", "t", "seconds", "utc", "times", "timesec"),
+        *("timestamp", "timestep", "datetime", "t", "seconds", "utc", "times", "timesec"),
         *("basedatetime", "datetimeutc", "timestamputc", *UNITS),
     ),
     "id": (
@@ -79,7 +79,8 @@ def role_of(name: str) -> str:
     >>> [role_of(name) for name in ("MMSI", "location-long", "time (millisecond)", "Taxi_ID", "speed")]
     ['id', 'lon', 'time', 'id', '']
     """
-    return _ROLE.get(_bare(name), "")
+    bare = _bare(name)
+    return _ROLE.get(bare) or _ROLE.get(bare.removeprefix("timestep"), "")  # SUMO: timestep_time, timestep_vehicle_id
 
 
 def _by_role(names: Sequence[str]) -> dict[str, list[int]]:
@@ -235,7 +236,12 @@ def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> 
         kind = "" if type_at is None else row[type_at]
         try:
             z = None if z_at is None else float(row[z_at])
-            time = seconds(found.path, line, row[time_at]) if has_dates else float(row[time_at]) / unit
+            if has_dates:
+                time = seconds(found.path, line, row[time_at])
+            elif unit == 1:
+                time = float(row[time_at])
+            else:
+                time = number(found.path, line, "time", row[time_at]) / unit
             columns.add(line, name, time, float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
@@ -301,16 +307,11 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     if "time" in at:
         step = _step(path, starts)
         ends = starts + step
-    ids: tuple[str, ...] = ()
-    known, place = numbered(np.frombuffer(pair, np.int64).reshape(-1, 2))
-    if known[0] == 0:
-        place = known[place]
-    else:
-        ids = tuple(map(str, known))
-        notes.append(numbering("clients", known))
+    pairs, known = numbered_clients(np.frombuffer(pair, np.int64).reshape(-1, 2), notes)
     why = "; ".join([_said(at, "as trace.columns says" if named else "by the header"), *dict.fromkeys(notes)])
     in_rounds = "round" in at
-    return Contacts(starts, ends, place.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
+    ids = tuple(map(str, known))
+    return Contacts(starts, ends, pairs.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
 
 
 def _instant(path: str | Path, line: int, name: str, text: str, unit: float) -> float:
@@ -354,6 +355,47 @@ def header_in(text: str) -> tuple[str, ...]:
         return ()
     known = sum(map(bool, map(role_of, rows.header)))  # a sentence has blanks, too
     return tuple(map(str.lower, rows.header)) if len(rows.header) > 1 and (rows.mark != " " or known > 1) else ()
+
+
+def likely_columns(text: str) -> list[str]:
+    """Return what the field trace.columns may be for a table without a header; [] if its cells do not tell.
+
+    Whole numbers alone are contacts, whose times grow or whose starts are not after their ends. Else a column of dates,
+    or the first that grows, is the time; a column of names, or the first of whole numbers, is the id; and the first two
+    others, those with decimals before the rest, are the place.
+
+    >>> likely_columns("1,2008-02-02 15:36:08,116.5,39.9"), likely_columns("v1 0 8.5 2.5 7.5 6.5")
+    (['id,time,lon,lat'], ['id,time,lon,lat,c5,c6', 'id,time,lat,lon,c5,c6', 'id,time,x,y,c5,c6'])
+    """
+    try:
+        columns = [*zip(*(row for _, row in Rows(text.splitlines()[:_LINES], at_line, has_header=False)))]
+    except UserError:  # two marks may divide it, or its rows differ
+        return []
+    every = range(len(columns))
+    numbers = [list(map(float, column)) if all(map(is_number, column)) else [] for column in columns]
+    whole = [k for k in every if all(map(str.isdecimal, columns[k]))]
+    grows = [k for k in every if numbers[k] and numbers[k] == sorted(numbers[k])]
+    if len(whole) == len(columns) > 2:
+        by_step = {0: "time,i,j", 2: "i,j,time"} if len(columns) == 3 else {}
+        spans = [k for k in (0, 2) if k + 1 < len(columns) > 3 and all(a <= b for a, b in zip(*numbers[k : k + 2]))]
+        by_time = [_named({k: "start", k + 1: "end", 2 - k: "i", 3 - k: "j"}, len(columns)) for k in spans]
+        return [by_step[k] for k in grows if k in by_step] + by_time
+    dates = [k for k in every if all(map(is_date, columns[k]))]
+    time = [*dates, *grows][:1]
+    who = [k for k in (*(k for k in every if not numbers[k]), *whole) if k not in time + dates][:1]
+    place = sorted((k for k in every if numbers[k] and k not in time + who), key=lambda k: k in whole)[:2]
+    if not (time and who and len(place) == 2):
+        return []
+    far_x, far_y = (max(map(abs, numbers[k])) for k in place)
+    pairs = [("lon", "lat")] * (far_x <= 180 and far_y <= 90) + [("lat", "lon")] * (far_x <= 90 and far_y <= 180)
+    pairs += [("x", "y")] * (not dates or not pairs)
+    known = {time[0]: "time", who[0]: "id"}
+    return [_named(known | dict(zip(place, pair)), len(columns)) for pair in pairs]
+
+
+def _named(roles: Mapping[int, str], count: int) -> str:
+    """Return names of columns, with others for those that have no role."""
+    return ",".join(roles.get(k, f"c{k + 1}") for k in range(count))
 
 
 def has_contacts(names: Iterable[str]) -> bool:

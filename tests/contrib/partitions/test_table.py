@@ -23,6 +23,7 @@ def test_a_table_that_does_not_fit_is_told(tmp_path):
         ("1,1,1\n1,1,1\n", 3, "has counts of 2 clients; network.num_clients is 3"),
         ("0\n" * 11, 3, "has 11 owners; owned has 12 training samples"),
         ("1,1\n1,1\n", 2, "counts of 2 labels; owned has 3 classes"),
+        ("0,1,4\n3,5,2\n", 2, "has 6 owners, by its rows of indices; owned has 12 training samples"),
         ("1,2,1\n1,3,1\n", 2, "gives out 5 samples of label 1; owned has 4"),
     ):
         (tmp_path / "table.csv").write_text(text)
@@ -49,7 +50,7 @@ def test_a_table_says_owners_or_counts():
 
 
 def test_files_of_tables(tmp_path):
-    """Of CSV, NumPy and JSON."""
+    """Of CSV, NumPy and PFLlib."""
     path = tmp_path / "table.csv"
     for text, expected in [
         ("owner\n2\n\n1\n", [1, 0]),
@@ -77,29 +78,35 @@ def test_files_of_tables(tmp_path):
     np.savez(tmp_path / "keys.npz", owners=np.arange(3))
     np.savez(tmp_path / "shape.npz", owner=np.zeros((2, 2), int))
     (tmp_path / "damaged.npz").write_bytes(b"PK nothing")
-    (tmp_path / "wrong.json").write_text('{"a": [[1, 2]]}')
+    (tmp_path / "wrong.json").write_text('{"Size of samples for labels in clients": [[1, 2]]}')
     for name, says in {
         "keys.npz": "has the keys owners",
         "shape.npz": "owner is [2, 2]",
         "damaged.npz": "cannot be read",
         "missing.csv": "there is no such file",
-        "wrong.json": "it holds no list of the indices from 0 of each client",
+        "wrong.json": "is no partition of PFLlib: it has no pairs [label, count]",
     }.items():
         assert says in told(read_table, str(tmp_path / name))
+    path = tmp_path / "config.json"
+    path.write_text('{"num_clients": 3, "Size of samples for labels in clients": [[[0, 20], [1, 5]], [], [[2, 30]]]}')
+    assert read_table(str(path)).tolist() == [[20, 5, 0], [0, 0, 0], [0, 0, 30]]
 
 
 def test_lists_of_indices_are_partitions(tmp_path):
-    """As FedLab saves them: who holds which sample, from client 0 or from 1; the rest nobody holds."""
+    """As FedLab, FedML and NumPy save them: who holds which sample, from client 0 or from 1; the rest nobody holds."""
     held = [[5, 0], [1, 2, 7], [3]]
     owner = [0, 1, 1, 2, -1, 0, -1, 1]
+    lists = ",\n".join(f"{k}: [\n{', '.join(map(str, of))}\n]" for k, of in enumerate(held))
     texts = {
         "list.json": json.dumps(held),
         "fedlab.json": json.dumps(dict(enumerate(held))),
         "from_one.json": json.dumps({k + 1: of for k, of in enumerate(held)}),
+        "net_dataidx_map.txt": f"{{\n{lists}\n}}",
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    for name in texts:
+    np.savez(tmp_path / "indices.npz", **{f"client_{k}": np.array(of) for k, of in enumerate(held)})
+    for name in (*texts, "indices.npz"):
         assert read_table(str(tmp_path / name)).tolist() == owner
     found = deal("table", jax.random.key(0), LABELS, 3, table=np.array(owner))
     assert found.tolist() == owner + [-1] * (len(LABELS) - len(owner))
@@ -107,11 +114,19 @@ def test_lists_of_indices_are_partitions(tmp_path):
     assert said[0].endswith("clients 1 to 3 are numbered 0 to 2")
     with_a_gap = {str(k): list(range(10 * k, 10 * k + 10)) for k in (0, 2, 10)}  # FedLab leaves out who has nothing
     (tmp_path / "gap.json").write_text(json.dumps(with_a_gap))
-    held = read_table(str(tmp_path / "gap.json"), notes := list[str]())
-    assert np.bincount(held[held >= 0]).tolist() == [10, 0, 10] + 7 * [0] + [10]
-    assert not notes
-    (tmp_path / "again.json").write_text('{"0": [0], "00": [1]}')
-    assert "two of its lists have the number of one client" in told(read_table, str(tmp_path / "again.json"))
+    np.savez(tmp_path / "gap.npz", **{f"client_{k}": np.array(of) for k, of in with_a_gap.items()})
+    for name in ("gap.json", "gap.npz"):
+        held = read_table(str(tmp_path / name), notes := list[str]())
+        assert np.bincount(held[held >= 0]).tolist() == [10, 0, 10] + 7 * [0] + [10]
+        assert not notes
+    for text, owners in {"1,3\n0 2 4\n": [1, 0, 1, 0, 1], "1,2\n0,3\n": [1, 0, 0, 1]}.items():  # a row for each client
+        (tmp_path / "rows.csv").write_text(text)
+        assert read_table(str(tmp_path / "rows.csv")).tolist() == owners
+    for text, counts in {"1,2\n3,4\n": [[1, 2], [3, 4]], "0,1\n1,0\n": [[0, 1], [1, 0]]}.items():
+        (tmp_path / "counts.csv").write_text(text)
+        assert read_table(str(tmp_path / "counts.csv")).tolist() == counts
+    np.savez(tmp_path / "again.npz", train_0=np.array([0]), test_0=np.array([1]))
+    assert "two of its lists have the number of one client" in told(read_table, str(tmp_path / "again.npz"))
     (tmp_path / "names.json").write_text(json.dumps({f"p{k}": [k] for k in (10, 2, 1)}))
     assert read_table(str(tmp_path / "names.json"), notes).tolist() == [-1, 0, 1, *[-1] * 7, 2]
     assert notes == ["clients p1, p2, p10 are numbered 0, 1, 2"]

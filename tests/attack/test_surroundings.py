@@ -12,7 +12,7 @@ import time
 import pytest
 from forked import Started
 
-from tests.faults.harness import KILLED, calls_of, sweep, verdict
+from tests.attack.harness import KILLED, calls_of, sweep, verdict
 
 pytestmark = pytest.mark.faults
 FLAGS = ("--config.rounds=40", "--config.eval_every=2")

@@ -12,7 +12,7 @@ from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_records
 from mdfl_jax.storage.study_files import read_config
-from tests.faults.harness import GROWN, KILLED, SMALL, calls_of, damages, results, sweep, verdict
+from tests.attack.harness import GROWN, KILLED, SMALL, calls_of, damages, results, sweep, verdict
 
 KINDS = ["config.json", "metrics.jsonl", "summary.json", "history.npz", "runs/*r[0-9].safetensors",
          "runs/*.state.safetensors", "models/*.safetensors", "workers/*.json"]  # fmt: skip

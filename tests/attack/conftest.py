@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from forked import Started
 
-from tests.faults.harness import STUDY, results, sweep
+from tests.attack.harness import STUDY, results, sweep
 
 _KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
 GOOD = {

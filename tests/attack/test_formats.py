@@ -27,7 +27,7 @@ from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets
 from mdfl_jax.traces.trace import Contacts
-from tests.faults.harness import damages
+from tests.attack.harness import damages
 from tests.shell import ROOT
 
 GIB, SECONDS = 2, 20  # beyond what the process has, and of one file

@@ -9,7 +9,7 @@ import pytest
 from forked import Started
 from made_study import made
 
-from tests.faults.harness import GROWN, KILLED, SMALL, calls_of, results, sweep, verdict
+from tests.attack.harness import GROWN, KILLED, SMALL, calls_of, results, sweep, verdict
 
 LONG = ("--config.rounds=40", "--config.eval_every=2")  # enough evaluations that half of the kills meet one
 
