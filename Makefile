@@ -3,7 +3,7 @@
 # make faults: kills, damaged files and drawn configurations by the hundred, with a report; some half an hour.
 # make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/,
-# with the quickstart notebook executed.
+# with the notebook executed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

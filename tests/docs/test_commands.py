@@ -33,7 +33,11 @@ NOT_RUN = {
     "city ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
     "city:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
-FOLLOWED = {"tasks.md", "tutorial.md", "gallery.md"}  # as printed: by tests/docs/test_tasks.py, benchmarks/gallery.py
+FOLLOWED = {
+    "tasks.md",
+    "tutorial.md",
+    "gallery.md",
+}  # as printed: test_tasks.py, test_notebook.py, benchmarks/gallery.py
 CONVOLUTIONAL = ("cnn", "lenet", "gn_lenet", "resnet")
 FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
 

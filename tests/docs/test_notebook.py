@@ -1,4 +1,4 @@
-"""docs/quickstart.ipynb runs in a fresh kernel and shows what is stored in the file."""
+"""docs/quickstart.ipynb is docs/tutorial.md as a notebook; it runs in a fresh kernel and prints what the page says."""
 
 import json
 import os
@@ -7,47 +7,50 @@ import re
 import pytest
 from pages import ROOT, missing
 
-NOTEBOOK = ROOT / "docs" / "quickstart.ipynb"
+from benchmarks import notebook
+
+CELLS = notebook.cells(notebook.PAGE.read_text())
+STORED = json.loads(notebook.NOTEBOOK.read_text())["cells"]
 
 
-def stored():
-    return [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
-
-
-def texts(cell):
-    """The lines of text that a cell shows, without the addresses of objects."""
-    found = []
-    for output in cell["outputs"]:
-        text = output.get("text") or output.get("data", {}).get("text/plain", "")
-        found += re.sub(r" at 0x\w+", "", "".join(text)).splitlines()
-    return found
+def printed(cell):
+    """The text that a cell shows, without the addresses of objects."""
+    found = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell["outputs"]]
+    return re.sub(r" at 0x\w+", "", "\n".join(map("".join, found)))
 
 
 def pictures(cell):
     return sum("image/png" in output.get("data", {}) for output in cell["outputs"])
 
 
-def test_the_file_is_small_and_shows_tables_and_plots():
-    assert NOTEBOOK.stat().st_size < 1_000_000
-    cells = stored()
+def shows_what_the_page_says(cells):
+    for cell, page in zip(cells, CELLS, strict=True):
+        if page.kind == "code":
+            assert missing(printed(cell), page.said) == [], page.source
+
+
+def test_the_notebook_is_the_page():
+    assert [(cell["cell_type"], "".join(cell["source"])) for cell in STORED] == [(c.kind, c.source) for c in CELLS]
+    shows_what_the_page_says(STORED)
+
+
+def test_the_file_is_small_and_shows_plots():
+    assert notebook.NOTEBOOK.stat().st_size < 1_000_000
+    cells = [cell for cell in STORED if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    assert sum(map(pictures, cells)) == 3
-    assert not any(output["output_type"] in ("error", "display_data") or output.get("name") == "stderr"
+    assert sum(map(pictures, cells)) == 1
+    assert not any(output["output_type"] == "error" or output.get("name") == "stderr"
                    for cell in cells for output in cell["outputs"])  # fmt: skip
-    assert any("text/html" in output.get("data", {}) for cell in cells for output in cell["outputs"])
+    assert "a notebook plays it" in printed(cells[-1])
+    assert any("text/html" in output["data"] for output in cells[-1]["outputs"])
 
 
 @pytest.mark.long
 def test_it_runs_in_a_fresh_kernel(tmp_path):
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
-    others = ("JAX_DISABLE_", "MDFL_", "PYTEST_")  # all but the compilation cache: it compiles one study three times
+    for package in ("nbclient", "nbformat", "ipykernel"):
+        pytest.importorskip(package)
+    others = ("JAX_DISABLE_", "MDFL_", "PYTEST_")  # all but the compilation cache
     kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    notebook = nbformat.read(NOTEBOOK, 4)
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute(env=kept | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""})
-    ran = [cell for cell in notebook.cells if cell["cell_type"] == "code"]
-    for cell, before in zip(ran, stored(), strict=True):
-        assert pictures(cell) == pictures(before)
-        assert missing("\n".join(texts(cell)), texts(before)) == []
+    book = notebook.run(notebook.PAGE.read_text(), tmp_path, kept | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""})
+    shows_what_the_page_says(book.cells)
+    assert sum(pictures(cell) for cell in book.cells if cell.cell_type == "code") == 1

@@ -1,4 +1,4 @@
-"""docs/tasks.md and docs/tutorial.md are followed as printed, each task in an empty folder; the output is compared."""
+"""docs/tasks.md is followed as printed, each task in an empty folder; the output is compared."""
 
 import os
 import re
@@ -44,10 +44,4 @@ def test_what_is_printed_is_compared():
 @pytest.mark.parametrize("task", TASKS, ids=TITLES)
 def test_a_task_is_done_as_printed(task, tmp_path, shell):
     for printed, said in follow(task, tmp_path, shell):
-        assert missing(printed, said) == [], printed
-
-
-@pytest.mark.long
-def test_the_tutorial_is_done_as_printed(tmp_path, shell):
-    for printed, said in follow((ROOT / "docs" / "tutorial.md").read_text(), tmp_path, shell):
         assert missing(printed, said) == [], printed
