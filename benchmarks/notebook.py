@@ -13,7 +13,10 @@ PAGE = ROOT / "docs" / "tutorial.md"
 NOTEBOOK = ROOT / "docs" / "quickstart.ipynb"
 SETUP = """# Installs the package where it is missing, and goes to an empty folder.
 %matplotlib inline
-import importlib.util, os, sys, tempfile
+import importlib.util
+import os
+import sys
+import tempfile
 
 if importlib.util.find_spec("mdfl_jax") is None:
     %pip install --quiet mdfl_jax
