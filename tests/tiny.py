@@ -10,25 +10,27 @@ from mdfl_jax.study import run_or_resume
 from mdfl_jax.study.run import ignore
 from mdfl_jax.study.study import Study
 
+TINY = {
+    "name": "tiny",
+    "seeds": 2,
+    "rounds": 4,
+    "eval_every": 2,
+    "target": 0.3,
+    "data.limit_train": 120,
+    "data.limit_test": 60,
+    "data.partition": "iid",
+    "model.name": "linear",
+    "network.num_clients": 6,
+    "network.num_mobile": 2,
+    "network.grid_size": 5,
+}
+"""The fields of a study of some seconds."""
+
 
 def tiny_config(**changes: Any) -> ConfigDict:
     """The configuration of a study of some seconds, changed by path: tiny_config(**{"data.alpha": 0.1})."""
     config = default_config()
-    start = {
-        "name": "tiny",
-        "seeds": 2,
-        "rounds": 4,
-        "eval_every": 2,
-        "target": 0.3,
-        "data.limit_train": 120,
-        "data.limit_test": 60,
-        "data.partition": "iid",
-        "model.name": "linear",
-        "network.num_clients": 6,
-        "network.num_mobile": 2,
-        "network.grid_size": 5,
-    }
-    config.update_from_flattened_dict(start | changes)
+    config.update_from_flattened_dict(TINY | changes)
     return config
 
 

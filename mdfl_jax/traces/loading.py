@@ -130,6 +130,11 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
             return ("contacts" if has_contacts(named) else "csv"), ""
     if len(found) == 1:
         return next(iter(found.items()))
+    if not found and first.startswith("PAR1"):
+        wrong(
+            path,
+            "it is of Parquet, which is not read; pandas.read_parquet(FILE).to_csv(NAME, index=False) makes a table",
+        )
     if not found:
         told = " or ".join(f"trace.columns={columns}" for columns in likely_columns(first))
         wrong(

@@ -57,6 +57,7 @@ CASES = [
     ("a.csv", f"time_ms,id,x,y\n{2**60},a,1,2\n", f"line 2: time is {2**60}; a whole number must"),
     ("a.csv", "time,id,lon,lat\n0,a,591.7,8.3\n", "longitude 591.7 is outside -180 to 180; are its places metres? Col"),
     ("a.csv", "time,id,x,y\n00:00:04,a,1,2\n", "time is '00:00:04'; it must be a number: seconds, or a date with a"),
+    ("a.parquet", "PAR1", "it is of Parquet, which is not read; pandas.read_parquet(FILE).to_csv"),
     ("a", "", "the file is empty"),
     (
         "a",

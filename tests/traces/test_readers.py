@@ -21,7 +21,7 @@ def samples(trace):
 
 def write(tmp_path, text, name="trace.xml"):
     path = tmp_path / name
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

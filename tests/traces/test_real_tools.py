@@ -21,7 +21,6 @@ WAYS = {
     "a.xml.gz": (),
     "a.csv": (),
     "a.csv.gz": (),
-    "a.parquet": (),
     "commas.csv": ("--output.column-separator", ","),
     "plain.csv": ("--output.column-header", "plain"),
     "full.csv": ("--output.column-header", "full"),
