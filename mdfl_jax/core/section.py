@@ -209,7 +209,7 @@ class Section:
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
     home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy", "presence", "radios"),
+    contrib=("collecting", "energy", "presence", "privacy", "radios"),
 )
 """The sections that lie in one file each."""
 

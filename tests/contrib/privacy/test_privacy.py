@@ -1,0 +1,203 @@
+"""What the account counts, what it refuses, and what it must not miss."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import told
+
+import mdfl_jax
+from mdfl_jax.config import default_config
+from mdfl_jax.contrib.privacy.covered import COVERED, UNSEEING
+from mdfl_jax.core.types import Held
+from mdfl_jax.study import make_study
+
+SMALL = {
+    "data.name": "digits",
+    "data.limit_train": 120,
+    "data.limit_test": 30,
+    "data.partition": "iid",
+    "model.name": "linear",
+    "rounds": 6,
+    "eval_every": 1,
+    "seeds": 1,
+    "network.num_clients": 4,
+    "network.num_mobile": 2,
+    "network.grid_size": 5,
+    "privacy.clip": 1.0,
+    "privacy.noise": 2.0,
+    "privacy.public": "moments",
+    "engine.client_devices": 1,
+}
+
+
+def study(**changes):
+    config = default_config()
+    config.update_from_flattened_dict(SMALL | {path.replace("__", "."): value for path, value in changes.items()})
+    return make_study(config)
+
+
+# Contacts of three clients, and the rounds whose steps others know after each of them, by hand.
+SEQUENCES = {
+    "one contact": ([(2, 0, 1)], [[0, 0, 0], [0, 0, 0], [3, 3, 0]]),
+    "a chain": ([(0, 0, 1), (4, 1, 2)], [[1, 1, 0]] * 4 + [[1, 5, 5]]),
+    "a hub": ([(1, 0, 1), (3, 0, 2), (5, 0, 1)], [[0] * 3, [2, 2, 0], [2, 2, 0], [4, 2, 4], [4, 2, 4], [6, 6, 4]]),
+}
+
+
+@pytest.fixture
+def contacts(tmp_path):
+    def write(rows):
+        path = tmp_path / "contacts.csv"
+        path.write_text("round,i,j\n" + "".join(f"{t},{a},{b}\n{t},{b},{a}\n" for t, a, b in rows))
+        return str(path)
+
+    return write
+
+
+def spent(steps, noise=2.0, delta=1e-5):
+    """The epsilon of so many steps on all samples, by Renyi's divergence steps alpha / (2 noise^2) alone."""
+    if not steps:
+        return 0.0
+    orders = np.array([1 + x / 10 for x in range(1, 100)] + [*range(11, 64), 128, 256, 512, 1024])
+    renyi = steps * orders / (2 * noise**2)
+    return (renyi + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)).min()
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_a_client_spends_its_steps_up_to_its_last_contact(contacts, name):
+    rows, rounds = SEQUENCES[name]
+    changes = {"network.mobility": "contacts", "trace.file": contacts(rows), "network.num_clients": 3,
+               "algorithm.local_steps": 2, "rounds": len(rounds)}  # fmt: skip
+    found = mdfl_jax.run(SMALL | changes, progress=False)["epsilon"].isel(point=0, seed=0).values
+    wanted = [[0.0] * 3, *[[spent(2 * count) for count in row] for row in rounds]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text()
+    assert f"| {', '.join(f'{x:.2f}' if x else '0' for x in wanted[-1])} |" in page
+
+
+def test_a_message_of_pame_carries_no_step_of_its_round(contacts):
+    rows, rounds = SEQUENCES["a hub"]
+    changes = {"network.mobility": "contacts", "trace.file": contacts(rows), "network.num_clients": 3,
+               "algorithm.name": "pame", "algorithm.period_min": 1, "algorithm.period_max": 1,
+               "algorithm.participation": 1.0}  # fmt: skip
+    found = mdfl_jax.run(SMALL | changes, progress=False)["epsilon"].isel(point=0, seed=0).values
+    wanted = [[0.0] * 3, *[[spent(max(count - 1, 0)) for count in row] for row in rounds]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_who_is_away_computes_nothing_and_who_is_silent_spends_nothing():
+    changes = {"algorithm.name": "dpsgd,local_only", "presence.name": "markov", "presence.leave": 0.5,
+               "network.graph": "complete", "network.mobility": "random_movement"}  # fmt: skip
+    changes["sweep"] = f"algorithm.name={changes.pop('algorithm.name')}"
+    found = mdfl_jax.run(SMALL | changes, progress=False)
+    steps = found["released_steps"].isel(seed=0).values
+    assert (steps[1] == 0).all()
+    assert (np.diff(steps[0], axis=0) >= 0).all()
+    assert 0 < steps[0, -1].min() < 6
+    epsilon = found["epsilon"].isel(seed=0).values
+    np.testing.assert_allclose(epsilon, np.vectorize(spent)(steps), rtol=1e-6)
+
+
+def test_minibatches_count_each_clients_own_rate_and_the_target_holds_for_all():
+    changes = {"algorithm.batch_size": 8, "data.partition": "dirichlet", "data.alpha": 0.3, "seeds": 2,
+               "network.graph": "complete", "privacy.noise": 0.0, "privacy.target_epsilon": 4.0,
+               "privacy.least_samples": 16}  # fmt: skip
+    found = mdfl_jax.run(SMALL | changes, progress=False)
+    epsilon = found["epsilon"].isel(point=0, round=-1).values
+    assert 0 < epsilon.max() <= 4.0
+    assert len(np.unique(epsilon.round(4))) > 3  # larger clients spend less
+    assert found["privacy_noise"].values.min() > 0.5
+
+
+def test_a_bound_of_infinity_is_the_plain_program_and_a_bound_that_is_not_reached_the_same_models():
+    plain = {path: value for path, value in SMALL.items() if not path.startswith("privacy")}
+    changes = {"sweep": "privacy.clip=inf,1e6", "privacy.noise": 0.0, "network.graph": "ring"}
+    found = mdfl_jax.run(SMALL | changes, progress=False)
+    wanted = mdfl_jax.run(plain | {"network.graph": "ring"}, progress=False)
+    for name in ("loss", "consensus_distance"):
+        np.testing.assert_array_equal(found[name].values[0], wanted[name].values[0])
+        np.testing.assert_allclose(found[name].values[1], wanted[name].values[0], rtol=1e-4, atol=1e-6)
+    epsilon = found["epsilon"].values
+    assert np.isnan(epsilon[0]).all()
+    assert (epsilon[1, 0, -1] == math.inf).all()
+
+
+FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
+    steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
+                          "qg_dsgdm", "qg_dsgdm_n") else 3  # fmt: skip
+    found = study(**FIXED | {"algorithm.name": name, "algorithm.local_steps": steps})
+    (group,), keys = found.groups, []
+    simulation = group.simulation
+
+    def gradient(data, clients, models, key, only=None):
+        jax.debug.callback(lambda words: keys.append(tuple(np.asarray(words).tolist())), jax.random.key_data(key))
+        return simulation.task.gradient(data, clients, models, key, only=only)
+
+    seen = dataclasses.replace(simulation, task=simulation.task._replace(gradient=gradient))
+    carry = seen.first(seen.data, group.hparams[0], jax.random.key(3))
+    step = jax.jit(seen.round)
+    for _ in range(3):
+        carry = step(seen.data, group.hparams[0], jax.random.key(3), carry)
+    jax.effects_barrier()
+    assert len(keys) == len(set(keys)) == 3 * steps
+    state = carry.network
+    assert (np.asarray(state.steps) == 3 * steps).all()
+    assert (np.asarray(state.released) <= 3 * steps).all()
+
+
+@pytest.mark.parametrize("rule", [name for name in UNSEEING if name not in ("trace", "contacts")])
+def test_these_rules_move_clients_alike_whatever_labels_they_hold(rule):
+    found = study(network__mobility=rule)
+    network, hparams = found.groups[0].simulation.network, found.groups[0].hparams[0]
+    sizes, places = jnp.array([9, 4, 6, 7]), []
+    for labels in (jnp.eye(4, 10, dtype=jnp.int32), jnp.eye(4, 10, 3, dtype=jnp.int32)[::-1]):
+        held = Held(sizes, jnp.where(labels > 0, sizes[:, None], 0))
+        key = jax.random.key(5)
+        state, step = network.init(hparams.network, key, held), jax.jit(network.step)
+        for t in range(6):
+            state, _ = step(hparams.network, key, jnp.int32(t), state, held)
+        places.append(network.places(state).position)
+    np.testing.assert_array_equal(*places)
+
+
+REFUSED = [
+    ({"privacy.clip": math.inf}, "privacy.noise is 2.0; it must be 0 with privacy.clip inf"),
+    ({"privacy.delta": 1.0}, "privacy.delta is 1.0; it must be greater than 0 and less than 1"),
+    ({"privacy.delta": 0.0}, "privacy.delta is 0.0"),
+    ({"privacy.target_epsilon": 1.0}, "privacy.noise is 2.0; it must be 0 with privacy.target_epsilon"),
+    ({"privacy.noise": 0.0, "privacy.target_epsilon": 1e-5, "privacy.delta": 1e-12}, "no noise reaches it"),
+    ({"privacy.public": "moments,names"}, "privacy.public: unknown part of the samples 'names'"),
+    ({"privacy.public": ""}, "data.normalize is auto; it must be none"),
+    ({"privacy.largest_batch": 9}, "0 with algorithm.batch_size 0"),
+    ({"privacy.largest_batch": 9, "algorithm.batch_size": 10}, "at least algorithm.batch_size, which is 10"),
+    ({"algorithm.name": "dfedsam"}, "dfedsam releases two gradients of one minibatch"),
+    ({"algorithm.name": "dmgt_svrg"}, "dmgt_svrg releases gradients over all samples"),
+    ({"algorithm.name": "squarm_sgd"}, "squarm_sgd releases by its silence"),
+    ({"algorithm.name": "server_fedavg"}, "server_fedavg releases messages of which the account does not know"),
+    ({"algorithm.local_epochs": 1, "algorithm.batch_size": 8}, "algorithm.local_epochs is 1; it must be 0"),
+    ({"algorithm.aggregation": "ubar"}, "ubar may release the losses on its own samples"),
+    ({"data.name": "synthetic:logistic"}, "it must be a data set: the samples of synthetic:logistic"),
+    ({"data.collect": 2}, "data.collect is 2; it must be 0 with privacy.clip"),
+    ({"network.mobility": "dcm"}, "network.mobility is dcm; it must be one of static"),
+    ({"model.pretrained": "runs/old"}, "the models of a study tell of its samples"),
+    ({"attack.name": "mimic"}, "with mimic attackers pass on what clients have not sent"),
+    ({"model.name": "resnet9"}, "it must be inf with a model of batch normalisation"),
+]
+
+
+@pytest.mark.parametrize(("changes", "why"), REFUSED)
+def test_what_the_account_does_not_cover_is_refused_in_one_line(changes, why):
+    assert why in told(study, **changes)
+
+
+def test_labels_that_are_public_allow_movement_by_labels():
+    assert study(privacy__public="moments, labels", network__mobility="dcm")
