@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdfl_jax.core.metric import CLASSES, CURVE, HOLDS, TABLE
-from mdfl_jax.metrics.declare import METRICS, metric
+from mdfl_jax.metrics.declare import metric
 from mdfl_jax.metrics.over_clients import mean_of_known
 
 if TYPE_CHECKING:
@@ -177,6 +177,3 @@ def calibration_error(at: "Evaluation") -> Any:
     assert at.task.scoring.over_test is not None
     gap, count = at.task.scoring.over_test(at.data, at.clients, at.model, tally)
     return at.divergence.result(jnp.sum(jnp.abs(gap)) / count)
-
-
-ON_REQUEST = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name].measure.__module__ == __name__)

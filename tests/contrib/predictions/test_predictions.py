@@ -11,13 +11,16 @@ from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.contrib.predictions.predictions import BINS, ON_REQUEST
+from mdfl_jax.contrib.predictions import predictions
+from mdfl_jax.contrib.predictions.predictions import BINS
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.metrics.declare import METRICS
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 
 N, C = 6, 4  # label 3 has training samples and no test samples
+OWN = [METRICS[name] for name in METRICS if METRICS[name].measure.__module__ == predictions.__name__]
 
 
 @cache
@@ -32,7 +35,7 @@ def dataset():
 def measured():
     """The models after two rounds, their logits for the test samples, and all metrics on request."""
     task = toy_task(N, dataset=dataset())
-    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST if "labels_here" not in one.scores.needs))
+    schedule = Schedule(2, 2, metrics=tuple(one.name for one in OWN if "labels_here" not in one.scores.needs))
     simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
     hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
@@ -88,7 +91,7 @@ def test_calibration_error_against_loops():
 @pytest.mark.long
 def test_they_are_in_every_file(tmp_path):
     left_out = ("local_accuracy", "accuracy_here")  # digits have no owners, and nobody collects
-    names = [one.name for one in ON_REQUEST if one.name not in left_out]
+    names = [one.name for one in OWN if one.name not in left_out]
     config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": ",".join(names)})
     run_study(make_study(config), tmp_path)
     keys = {"class_accuracy", "class_accuracy_min", "personal_accuracy", "personal_accuracy_min", "calibration_error"}
