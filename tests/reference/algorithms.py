@@ -418,7 +418,7 @@ class Innovations(Algorithm):
 
     def send(self, r, key, x, known, speaks=True, **changed):
         """(estimates after messages C(x - x_hat), messages, bits)."""
-        told = r.lied(x - known, flat=True, key=key)
+        told = r.run.rounded_at(r.lied(x - known, flat=True, key=key))
         value, bits = compress(self.compressor, self.numbers() | changed, r.draws, key, told)
         receivers = np.where(speaks, r.links.hears.sum(axis=0), 0)
         return np.where((receivers > 0)[:, None], known + value, known), receivers, receivers * np.array(bits)
@@ -829,7 +829,7 @@ class FedMobile(Algorithm):
         error = np.zeros_like(rows["held"])
         if self.sends_up and compressor and gives.any():
             numbers = {x: self.c.get(f"algorithm.{x}") for x in ("transmission", "levels", "eta", "omega", "noise")}
-            value, bits = compress(compressor, numbers, r.draws, r.draws.own(r.t), rows["private"])
+            value, bits = compress(compressor, numbers, r.draws, r.draws.own(r.t), r.run.rounded_at(rows["private"]))
             error = value - rows["private"]
             update_bits = np.where(rows["mixed"], update_bits, bits)
         held, private = rows["held"].copy(), rows["private"].copy()

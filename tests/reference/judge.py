@@ -173,10 +173,11 @@ def is_undecided(name, value, wanted, slow):
 def is_on_an_edge(batch, index, found):
     """Whether models that differ by rounding alone lead to other results: a choice between equals, not judged.
 
-    Where two are equal, half of the roundings choose as mdfl_jax does, so several are tried.
+    Where two are equal, half of the roundings choose as mdfl_jax does. Where single precision has drifted for some
+    rounds, as few as a tenth do, so many are tried.
     """
     plain = [(slow.algorithm.models.copy(), r) for _, _, slow, r in evaluations(batch, index, found)]
-    return any(differs(plain, evaluations(batch, index, found, rounds)) for rounds in range(8))
+    return any(differs(plain, evaluations(batch, index, found, rounds)) for rounds in range(32))
 
 
 def differs(plain, moved):
