@@ -497,13 +497,16 @@ class Save(NamedTuple):
     """Which models of each run are kept.
 
     Attributes:
-      when: "" (no models), "final" (those after the last round), "best" (those at the evaluation with the best
-        accuracy of the run) or "every" (those after every K-th round).
+      when: "" (no models), "final" (those after the last round) or "every" (those after every K-th round).
       every: K, the rounds between two checkpoints; 0 unless ``when`` is "every".
     """
 
     when: str = ""
     every: int = 0
+
+    def is_due(self, at_round: int, rounds: int) -> bool:
+        """Tell whether models are kept after a round, of so many rounds in all."""
+        return at_round == rounds if self.when == "final" else bool(self.every) and at_round % self.every == 0
 
     def files_of_a_run(self, rounds: int) -> int:
         """Return the number of files that a run of this many rounds writes."""
@@ -524,11 +527,11 @@ def parse_save(text: str, rounds: int, eval_every: int) -> Save:
     >>> parse_save("every:20", rounds=40, eval_every=10)
     Save(when='every', every=20)
     """
-    if text in ("", "final", "best"):
+    if text in ("", "final"):
         return Save(text)
     found = re.fullmatch(r"every:(\d{1,9})", text)
     if not found:
-        raise UserError(f"save is {text!r}; it must be empty, final, best, or every:K with a whole number K of rounds")
+        raise UserError(f"save is {text!r}; it must be empty, final, or every:K with a whole number K of rounds")
     every = int(found[1])
     if not every or every % eval_every:
         raise UserError(f"save is {text!r}; K must be a multiple of eval_every, which is {eval_every}")

@@ -429,7 +429,7 @@ class Experiment:
         "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
         names=("clients", "global"),
     )
-    save: str = field("", "models to keep in files: final, best (by the accuracy) or every:K rounds; empty: none")
+    save: str = field("", "models to keep in files: final or every:K rounds; empty: none")
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
     loggers: str = field(
         "",

@@ -1,4 +1,4 @@
-"""A picture of lines, dots, bars or cells, declared once: the page and Matplotlib draw it, a table has its numbers.
+"""A picture of lines, dots or bars, declared once: the page and Matplotlib draw it, a table has its numbers.
 
 A panel of the report returns a `Picture`. It has no other code for the page, for the files of a paper, or for the CSV
 file with the numbers behind it.
@@ -6,7 +6,7 @@ file with the numbers behind it.
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -14,7 +14,7 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, ink_on, make_panels, on_paper
+from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, make_panels, on_paper
 from mdfl_jax.results.statistics import band
 
 DISC, DOT, DIAMOND, BAR = "disc", "dot", "diamond", "bar"  # how single values are marked
@@ -26,9 +26,8 @@ _MARKS: dict[str, tuple[str, str, float, dict[str, Any], dict[str, Any]]] = {
 """The symbol of each mark on paper and on the page, its size there in pixels, and what else it is on each."""
 MOST_NAMES = 25  # a legend has at most so many entries
 MANY_ROWS = 40  # of more rows each is low
-MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
-_HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
+HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
 
 
 class Scale(NamedTuple):
@@ -175,84 +174,6 @@ class Level(NamedTuple):
     legend: str = ""
 
 
-MOST_TICKS = 20  # so many names of rows or columns are legible
-LEAST_CELL = 0.42  # of narrower cells, in inches, no number is legible
-
-
-class Cells(NamedTuple):
-    """A matrix of numbers as colours.
-
-    Attributes:
-      values: [R, C] the numbers; NaN: an empty cell.
-      halves: [R, C] half the widths of their intervals; NaN: not known.
-      rows, columns: their names.
-      label: what the numbers are.
-      ends: the numbers of the first and the last colour; others have these as well.
-      colours: the name of the colour map.
-      upward: whether the first row is at the bottom, as that of numbers.
-      signed: whether the numbers are differences; those whose interval is on one side of 0 are bold.
-      texts: what is told of each cell under the pointer.
-    """
-
-    values: np.ndarray
-    halves: np.ndarray
-    rows: Sequence[str]
-    columns: Sequence[str]
-    label: str
-    ends: tuple[float, float]
-    colours: str = "viridis"
-    upward: bool = False
-    signed: bool = False
-    texts: Sequence[Sequence[str]] = ()
-
-    def known(self) -> Iterator[tuple[int, int, float, str]]:
-        """Yield the row, the column and the number of each cell that has one, and a colour that is read well on it."""
-        low, high = self.ends
-        for row, column in np.argwhere(np.isfinite(self.values)).tolist():
-            value = float(self.values[row, column])
-            share = np.clip((value - low) / max(high - low, 1e-9), 0, 1)
-            yield row, column, value, ink_on(share, self.colours)
-
-    def draw(self, axes: Any) -> Any:
-        """Draw into Matplotlib axes, and return the image."""
-        low, high = self.ends
-        style: dict[str, Any] = {"aspect": "auto", "origin": "lower" if self.upward else "upper"}
-        image = axes.imshow(self.values, cmap=self.colours, vmin=low, vmax=high, **style)
-        wide = axes.get_figure().get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
-        axes.grid(visible=False)
-        for axis, names in ((axes.xaxis, self.columns), (axes.yaxis, self.rows)):
-            axis.set_ticks(list(_ticks(names).values()), list(_ticks(names)))
-        if LETTER * max(map(len, self.columns)) > 0.75 * wide / len(self.columns):
-            axes.tick_params("x", labelrotation=30)
-        axes.tick_params("y", labelsize=6 if len(self.rows) > MOST_TICKS / 2 else None)
-        for row, column, value, ink in self.known() if wide / len(self.columns) > LEAST_CELL else ():
-            sure = self.signed and abs(value) > self.halves[row, column]
-            text = f"{value:+.1f}" if self.signed else f"{value:.1f}"
-            look = {"color": ink, "weight": "bold" if sure else "normal", "fontsize": 6.5}
-            axes.text(column, row, text, ha="center", va="center", **look)
-        return image
-
-    def on_page(self, room: bool) -> dict[str, Any]:
-        """Return the traces and the axes for plotly; ``room`` tells whether the numbers have room in the cells."""
-        heat: dict[str, Any] = {"type": "heatmap", "z": self.values, "customdata": self.texts, "hoverongaps": False}
-        heat |= {"hovertemplate": "%{customdata}<extra></extra>", "colorscale": self.colours.capitalize()}
-        heat |= {"zmin": self.ends[0], "zmax": self.ends[1], "xgap": 1, "ygap": 1, "showscale": not room}
-        known = list(self.known()) if room else []
-        written = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "showlegend": False}
-        written |= {"x": [c for _, c, _, _ in known], "y": [r for r, _, _, _ in known]}
-        written |= {"text": [f"{value:.1f}" for *_, value, _ in known], "textfont": {"color": [of[3] for of in known]}}
-        ends = [-0.5, len(self.rows) - 0.5]
-        bare = {"showgrid": False, "zeroline": False}
-        x = {"range": [-0.5, len(self.columns) - 0.5], **bare}
-        y = {"range": ends if self.upward else ends[::-1], **bare}
-        return {"traces": [heat, *([written] if known else [])], "xaxis": x, "yaxis": y}
-
-
-def _ticks(names: Sequence[str]) -> dict[str, float]:
-    """Return the places of some names in a row, as many as are legible."""
-    return {names[i]: float(i) for i in range(0, len(names), -(-len(names) // MOST_TICKS))}
-
-
 class Plot(NamedTuple):
     """A panel.
 
@@ -262,7 +183,6 @@ class Plot(NamedTuple):
       series: what is drawn.
       levels: horizontal lines.
       rows: the texts of the rows, from the top; a series has the row's index as x. Empty: it is no plot in rows.
-      cells: what is drawn instead of series.
     """
 
     title: str
@@ -271,7 +191,6 @@ class Plot(NamedTuple):
     series: Sequence[Series]
     levels: Sequence[Level] = ()
     rows: Sequence[str] = ()
-    cells: Cells | None = None
 
     def draw(self, axes: Any) -> dict[str, Any]:
         """Draw into Matplotlib axes, and return what stands in the legend, by its text."""
@@ -284,9 +203,6 @@ class Plot(NamedTuple):
             line = axes.axhline(height, color=on_paper(colour), linestyle=dashes, linewidth=1.0, zorder=1)
             handles |= {legend: line} if legend else {}
         axes.set_title(textwrap.fill(self.title, 36))
-        if self.cells:
-            axes.set(xlabel=self.x.title, ylabel=self.y.title)
-            return {"": self.cells.draw(axes)}
         if not self.rows:
             if not any(series.mark for series in self.series):
                 axes.margins(x=0.01)
@@ -304,35 +220,22 @@ class Plot(NamedTuple):
 
     def on_page(self, shown: set[str]) -> dict[str, Any]:
         """Return the panel for assets/multiples.js. ``shown`` has the texts that the legend has already."""
-        if self.cells:
-            x, y = (
-                _on_page(scale._replace(ticks=_ticks(names)))
-                for scale, names in ((self.x, self.cells.columns), (self.y, self.cells.rows))
-            )
-            found = self.cells.on_page(len(self.cells.columns) <= MOST_TEXTS)
-            axes = {"xaxis": x | found["xaxis"], "yaxis": y | found["yaxis"]}
-            return {"title": for_plotly(self.title), "traces": found["traces"], **axes}
         traces = [trace for series in self.series for trace in series.traces(bool(self.rows), shown)]
         panel: dict[str, Any] = {"title": for_plotly(self.title), "traces": traces}
         levels = [[level.height, level.colour] for level in self.levels]
         panel |= {"levels": levels} if levels else {}
         if not self.rows:
-            return panel | {"xaxis": _on_page(self.x), "yaxis": _on_page(self.y)}
+            return panel | {"xaxis": axis_on_page(self.x), "yaxis": axis_on_page(self.y)}
         many = len(self.rows) > MANY_ROWS
         lines = [[text] if many else textwrap.wrap(text, 26) for text in self.rows]
         names = {"tickvals": list(range(len(lines))), "ticktext": ["<br>".join(map(for_plotly, of)) for of in lines]}
         axis = names | {"range": [len(lines) - 0.4, -0.6], "zeroline": False, "showgrid": False}
         height = 15 * len(lines) if many else 17 * sum(map(len, lines)) + 14 * len(lines)
         panel |= {"height": height, "aside": 7 * max(len(line) for of in lines for line in of)}
-        return panel | {"xaxis": _on_page(self.y), "yaxis": axis | ({"tickfont": {"size": 10}} if many else {})}
+        return panel | {"xaxis": axis_on_page(self.y), "yaxis": axis | ({"tickfont": {"size": 10}} if many else {})}
 
     def numbers(self) -> Iterator[list[Any]]:
-        """Yield the numbers of all series, as `_HEADER` names them, or of all cells."""
-        if cells := self.cells:
-            for row, column, value, _ in cells.known():
-                half, place = float(cells.halves[row, column]), (self.x.title, cells.columns[column], self.y.title)
-                whiskers = [None, None] if np.isnan(half) else [value - half, value + half]
-                yield [self.title, cells.label, *place, cells.rows[row], value, *whiskers]
+        """Yield the numbers of all series, as `HEADER` names them."""
         for series in self.series:
             nothing: list[Any] = [None] * len(series.x)
             ends = [nothing if end is None else np.asarray(end, float).tolist() for end in (series.low, series.high)]
@@ -363,7 +266,7 @@ def _dress(axes: Any, which: str, scale: Scale) -> None:
         set_limits(max(low, scale.bounds[0]), min(high, scale.bounds[1]))
 
 
-def _on_page(scale: Scale) -> dict[str, Any]:
+def axis_on_page(scale: Scale) -> dict[str, Any]:
     """Return a scale as plotly's axis."""
     axis: dict[str, Any] = {"title": {"text": for_plotly(scale.title), "standoff": 6}}
     if scale.log:
@@ -375,6 +278,19 @@ def _on_page(scale: Scale) -> dict[str, Any]:
     elif scale.bounds is not None and scale.bounds[0] == 0 and not scale.log:
         axis["rangemode"] = "tozero"
     return axis
+
+
+class Drawable(Protocol):
+    """What a panel may return: it draws itself on paper and on the page, and has its numbers."""
+
+    def figure(self) -> Figure:
+        """Draw with Matplotlib."""
+
+    def on_page(self) -> dict[str, Any]:
+        """Return the data for assets/multiples.js."""
+
+    def numbers(self) -> list[Sequence[Any]]:
+        """Return the numbers as rows of a table, the header first."""
 
 
 class Picture(NamedTuple):
@@ -412,9 +328,6 @@ class Picture(NamedTuple):
         if self.shared and not self.plots[0].rows:
             drawn.supxlabel(self.plots[0].x.title, fontsize=9.5)
             drawn.supylabel(self.plots[0].y.title, fontsize=9.5)
-        if cells := self.plots[0].cells:
-            look: dict[str, Any] = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
-            drawn.colorbar(handles[""], ax=panels, label=cells.label, **look)
         self._explain(drawn, handles)
         return drawn
 
@@ -426,8 +339,7 @@ class Picture(NamedTuple):
 
     def numbers(self) -> list[Sequence[Any]]:
         """Return the numbers behind the picture as rows of a table, the header first."""
-        header = (*_HEADER[:6], "value", *_HEADER[6:]) if self.plots[0].cells else _HEADER
-        return [header, *(row for plot in self.plots for row in plot.numbers())]
+        return [HEADER, *(row for plot in self.plots for row in plot.numbers())]
 
     def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:
         """Add a legend that is not clipped, and make the figure higher for it. Many shades get a colour bar.

@@ -32,7 +32,7 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry, caller
-from mdfl_jax.report.picture import Picture
+from mdfl_jax.report.picture import Drawable
 from mdfl_jax.results.results import Results, kept
 
 Make = TypeVar("Make", bound=Callable[..., "Chart"])
@@ -96,21 +96,21 @@ class Panel:
     def draw(self, study: Results) -> Figure:
         """Draw the figure for files."""
         shown = self._call("draw", study)
-        return shown.figure() if isinstance(shown, Picture) else shown
+        return shown if isinstance(shown, Figure) else shown.figure()
 
     def chart(self, study: Results) -> Chart | None:
         """Return what the page draws; None: it shows the figure as a picture."""
         if self.functions["chart"]:
             return self._call("chart", study)
         shown = self._call("draw", study)
-        return Chart("multiples", shown.on_page()) if isinstance(shown, Picture) else None
+        return None if isinstance(shown, Figure) else Chart("multiples", shown.on_page())
 
     def numbers(self, study: Results) -> Sequence[Sequence[Any]] | None:
         """Return the numbers behind the figure, rows with the header first; None if it does not give them."""
         if self.functions["numbers"]:
             return self._call("numbers", study)
         shown = self._call("draw", study)
-        return shown.numbers() if isinstance(shown, Picture) else None
+        return None if isinstance(shown, Figure) else shown.numbers()
 
     def _call(self, name: str, study: Results) -> Any:
         function = self.functions[name]
@@ -156,7 +156,7 @@ def figure(
     chart: Callable[..., Chart] | None = None,
     numbers: Callable[..., Sequence[Sequence[Any]]] | None = None,
     of: Callable[[Results], Any] | None = None,
-) -> Callable[[Callable[..., Picture | Figure]], Callable[[Results], Figure]]:
+) -> Callable[[Callable[..., Drawable | Figure]], Callable[[Results], Figure]]:
     """Return a decorator that registers what a function returns, a `Picture` or a Matplotlib figure, as a panel.
 
     Args:
@@ -179,7 +179,7 @@ def figure(
     """
     origin = caller()
 
-    def add(draw: Callable[..., Picture | Figure]) -> Callable[[Results], Figure]:
+    def add(draw: Callable[..., Drawable | Figure]) -> Callable[[Results], Figure]:
         functions = {"draw": draw, "caption": caption, "chart": chart, "numbers": numbers}
         made = Panel(title or _in_words(name), place, functions, applies, of)
         FIGURES.register(name, origin=origin)(made)

@@ -159,6 +159,7 @@ NAMED = {
     "network.graph": "graph",
     "network.grid_size": "side of the grid",
     "network.radius": "contact radius",
+    "network.max_step": "longest step",
     "server.pattern": "meetings with a server",
     "data.name": "data",
     "data.partition": "partition",
@@ -170,11 +171,12 @@ NAMED = {
     "network.mixing": "mixing weights",
     "attack.name": "attack",
     "rounds": "rounds",
+    "eval_every": "rounds between evaluations",
     "eval_clients": "clients in an evaluation",
     "eval_samples": "test samples in an evaluation",
 }
 """The settings that the page names, in this order, and then what else a sweep varies."""
-IN_SPACE = ("network.num_mobile", "network.mobility", "network.grid_size", "network.radius")
+IN_SPACE = ("network.num_mobile", "network.mobility", "network.grid_size", "network.radius", "network.max_step")
 OF_DATA_SETS = ("data.partition", "data.alpha", "model.name")
 
 
@@ -200,7 +202,7 @@ def describe_setting(study: Results) -> list[tuple[str, str]]:
     if has("network.graph"):
         unused |= {*IN_SPACE}
     if not any(world.kind == GRID for world in worlds_of(study).values()):
-        unused.add("network.grid_size")
+        unused |= {"network.grid_size", "network.max_step"}
     if has("data.dimension"):  # each client draws its own samples
         unused |= {*OF_DATA_SETS}
     named = {path: name for path, name in NAMED.items() if path in axes or (path not in unused and has(path))}

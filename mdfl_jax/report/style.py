@@ -218,13 +218,6 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
     return figure, axes[:count]
 
 
-def ink_on(share: float, colours: str) -> str:
-    """Return black or white, whichever has the higher contrast (WCAG 2) to the colour at a share of a colour map."""
-    parts = np.array(matplotlib.colormaps[colours](float(share))[:3])
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"
-
-
 def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
     """Return the ends of an axis of percentages: all finite values that are drawn with a margin, within 0 and 100."""
     values = np.array([value for value in drawn if np.isfinite(value)])

@@ -35,7 +35,7 @@ class Header(NamedTuple):
       point: the id that the sweep point had there.
       seed: the seed.
       round: the rounds that the models have been trained for.
-      accuracy: the accuracy at this round, of which ``save=best`` takes the largest: the mean of the clients' test
+      accuracy: the accuracy at this round, the mean of the clients' test
         accuracies, or with ``judged=global`` that of the judged model.
     """
 

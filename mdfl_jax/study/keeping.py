@@ -1,19 +1,16 @@
 """The models that a study keeps (the field `save`): which they are, and how they come from the devices to files.
 
 The compiled programs know nothing of checkpoints: the state of the algorithms is copied to the host, and the models are
-taken from it there. With ``save=best`` the best models so far stay on the host until the batch ends, and are a part of
-its saved state, so that a killed study continues with the same ones.
+taken from it there.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from mdfl_jax.config.checks import Save
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import accuracy_of
@@ -21,8 +18,6 @@ from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, named, write
 from mdfl_jax.storage.study_files import model_path
 from mdfl_jax.study.study import Run, Study
-
-_BEST = "best/"  # the arrays of a saved state that belong to the best models
 
 
 class Kept(NamedTuple):
@@ -60,80 +55,18 @@ def tensors_of(simulation: Simulation, carry: Any) -> Arrays:
     return {name: np.asarray(leaf) for name, leaf in found.items()}
 
 
-class Keeper:
-    """Finds out at each evaluation of a batch which models must be written.
+def taken(simulation: Simulation, state: Any, metrics: Metrics, judged: str) -> list[Kept]:
+    """Return the models of each run of a batch after an evaluation.
 
     Args:
-      save: Which models are kept.
-      judged: Whose accuracy is the accuracy of a run: "clients" or "global".
       simulation: The simulation of the batch.
-      models: A function that returns the state on the devices with NumPy leaves [runs, ...], without the fields
-        ``clients`` and ``network``.
+      state: The state on the devices with NumPy leaves [runs, ...], without the fields ``clients`` and ``network``.
+      metrics: The metrics of this evaluation, NumPy leaves [runs, 1, ...].
+      judged: Whose accuracy is the accuracy of a run: "clients" or "global".
     """
-
-    def __init__(self, save: Save, judged: str, simulation: Simulation, models: Callable[[], Any]):
-        self.save, self.judged, self.simulation, self.models = save, judged, simulation, models
-        self.best: dict[int, Kept] = {}
-
-    def start(self, metrics: Metrics, saved: Arrays | None, last: bool) -> list[Kept]:
-        """Take note of the evaluation before the first round, or of the saved state from which a batch continues.
-
-        Args:
-          metrics: The metrics until now, NumPy leaves [runs, E, ...].
-          saved: The saved state from which the batch continues, if it does.
-          last: Whether the batch has ended.
-        """
-        if self.save.when == "best" and saved is not None:
-            self.best = _from_state(saved)
-            return list(self.best.values()) if last else []
-        return self.see(metrics, last) if self.save.when != "every" else []
-
-    def see(self, metrics: Metrics, last: bool) -> list[Kept]:
-        """Return the models that must be written after an evaluation.
-
-        Args:
-          metrics: The metrics of this evaluation, NumPy leaves [runs, 1, ...].
-          last: As in `start`.
-        """
-        if self.save.when != "best":
-            is_due = last if self.save.when == "final" else metrics.round[0, -1] % self.save.every == 0
-            return self._take(metrics, range(len(metrics.round))) if is_due else []
-        now = accuracy_of(metrics, self.judged)[:, -1]
-        # A comparison with NaN is false: a diverged evaluation never replaces another one.
-        better = [i for i, value in enumerate(now) if i not in self.best or value > self._until_now(i)]
-        self.best |= {kept.run: kept for kept in self._take(metrics, better)}
-        return list(self.best.values()) if last else []
-
-    def state(self) -> Arrays:
-        """Return the best models so far as arrays of the batch's saved state."""
-        if not self.best:
-            return {}
-        runs = [self.best[i] for i in range(len(self.best))]
-        facts = np.array([[kept.round, kept.accuracy] for kept in runs], np.float64)
-        tensors = {name: np.stack([kept.tensors[name] for kept in runs]) for name in runs[0].tensors}
-        return {_BEST + "facts": facts} | {f"{_BEST}tensors/{name}": tensor for name, tensor in tensors.items()}
-
-    def _until_now(self, run: int) -> float:
-        value = self.best[run].accuracy
-        return value if value == value else -np.inf
-
-    def _take(self, metrics: Metrics, rows: Sequence[int]) -> list[Kept]:
-        if not rows:
-            return []
-        state = self.models()
-        now, at_round = accuracy_of(metrics, self.judged)[:, -1], int(metrics.round[0, -1])
-        of_run = lambda i: jax.tree.map(lambda leaf: leaf[i], state)  # noqa: E731
-        return [Kept(i, at_round, float(now[i]), tensors_of(self.simulation, of_run(i))) for i in rows]
-
-
-def _from_state(saved: Arrays) -> dict[int, Kept]:
-    """Return the best models so far from the arrays of `Keeper.state`, by the index of the run."""
-    first = _BEST + "tensors/"
-    tensors = {name.removeprefix(first): tensor for name, tensor in saved.items() if name.startswith(first)}
-    return {
-        i: Kept(i, int(at_round), float(accuracy), {name: tensor[i] for name, tensor in tensors.items()})
-        for i, (at_round, accuracy) in enumerate(saved[_BEST + "facts"])
-    }
+    now, at_round = accuracy_of(metrics, judged)[:, -1], int(metrics.round[0, -1])
+    of_run = lambda i: jax.tree.map(lambda leaf: leaf[i], state)  # noqa: E731
+    return [Kept(i, at_round, float(accuracy), tensors_of(simulation, of_run(i))) for i, accuracy in enumerate(now)]
 
 
 def write_models(study: Study, workdir: Path, run: Run, kept: Kept) -> None:

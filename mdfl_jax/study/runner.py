@@ -29,7 +29,7 @@ from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study import memory, states
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
 from mdfl_jax.study.identity import run_config
-from mdfl_jax.study.keeping import Keeper, Kept, write_models
+from mdfl_jax.study.keeping import Kept, taken, write_models
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.states import BatchResult, Beginning, from_arrays, to_arrays
 from mdfl_jax.study.study import Batch, Group, Run, Study, check_lists, part_size
@@ -178,7 +178,6 @@ def steps(
     """
     simulation, experiment = program.group.simulation, program.experiment
     save = parse_save(experiment.save, experiment.rounds, experiment.eval_every)
-    keeper = Keeper(save, experiment.judged, simulation, program.models) if save.when else None
     program.take(runs)
     compile_seconds = 0.0
     if program.programs is None:
@@ -199,11 +198,17 @@ def steps(
     def state() -> Arrays:
         leaves = jax.tree.leaves(program.kept())
         carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
-        return to_arrays(result()) | carried | (keeper.state() if keeper else {})
+        return to_arrays(result()) | carried
 
     ended = evaluations == simulation.num_evaluations
-    kept = keeper.start(parts[0], saved, ended) if keeper else []
-    yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
+
+    def kept() -> list[Kept]:
+        at_round = evaluated * experiment.eval_every
+        due = save.is_due(at_round, experiment.rounds)
+        return taken(simulation, program.models(), parts[-1], experiment.judged) if due else []
+
+    evaluated = evaluations
+    yield Step(0, evaluated, ended, parts[0], facts, kept() if ended else [], result, state)
     for e in range(evaluations, simulation.num_evaluations):
         all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
         if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
@@ -212,9 +217,9 @@ def steps(
             parts.append(as_history(program.advance(), 1))
             if bound := simulation.list_bound:
                 check_lists(int(parts[-1].list_places.max()), bound)
-        ended = e + 1 == simulation.num_evaluations
-        kept = keeper.see(parts[-1], ended) if keeper else []
-        yield Step(experiment.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)
+        evaluated = e + 1
+        ended = evaluated == simulation.num_evaluations
+        yield Step(experiment.eval_every, evaluated, ended, parts[-1], facts, kept(), result, state)
 
 
 class Runner:

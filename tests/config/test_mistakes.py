@@ -67,7 +67,7 @@ labels=network.mobilty=rule => labels: unknown value, or field of the sweep, 'ne
 labels=network.mobility=dam=DAM => labels: unknown value, or field of the sweep, 'network.mobility=dam'
 """
 KEEPING = """
-save=last => save is 'last'; it must be empty, final, best, or every:K
+save=last => save is 'last'; it must be empty, final, or every:K
 save=every:3 => save is 'every:3'; K must be a multiple of eval_every, which is 2
 save=every:6 => K must be at most rounds, which is 4, or nothing would be saved
 """

@@ -14,7 +14,10 @@ from mdfl_jax.report.style import PAPER
 from mdfl_jax.results.results import Results
 from tests.report.kinds import HOSTILE, KINDS, every_panel
 
-BUILT_IN = [name for name, panel in in_order().items() if panel.__module__.startswith("mdfl_jax.report.")]
+IN_ORDER = in_order().items()
+BUILT_IN = [  # "studies" is of a comparison: tests/contrib/comparison
+    name for name, panel in IN_ORDER if panel.__module__.startswith("mdfl_jax.report.") and name != "studies"
+]
 
 
 class Tags(HTMLParser):

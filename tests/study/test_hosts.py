@@ -15,7 +15,7 @@ from mdfl_jax.engine.programs import Programs
 from mdfl_jax.study.runner import Program
 
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
-STUDY = TINY.replace("    return config\n", "    config.save = 'best'\n    return config\n")
+STUDY = TINY.replace("    return config\n", "    config.save = 'final'\n    return config\n")
 
 
 @pytest.fixture

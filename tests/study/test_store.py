@@ -57,7 +57,7 @@ class History:
 
     def __init__(self, base, seed):
         self.base, self.draw, self.folder = base, random.Random(seed), base / "0"
-        self.study = STUDY | {"save": self.draw.choice(["", "best", "every:2"]), "engine.client_devices": seed % 2}
+        self.study = STUDY | {"save": self.draw.choice(["", "final", "every:2"]), "engine.client_devices": seed % 2}
         self.study |= COSTS if seed % 5 == 4 else {}
         self.wanted = {"seeds": 1, "rounds": 2, "points": ("3",), "title": "", "target": 0.3}
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.contrib.panels.cells import MOST_TEXTS, Cells, Matrices
 from mdfl_jax.core.sweep_text import show
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
-from mdfl_jax.report.picture import DIAMOND, DISC, MOST_TEXTS, Cells, Level, Picture, Plot, Scale, Series
+from mdfl_jax.report.picture import DIAMOND, DISC, Level, Picture, Plot, Scale, Series
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import (
     DASHES,
@@ -310,7 +311,7 @@ def _heat_map_caption(study: Results, grid: Grid) -> str:
 
 
 @figure("heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings")
-def heat_map(study: Results, grid: Grid) -> Picture:
+def heat_map(study: Results, grid: Grid) -> Matrices:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     x, y = grid.x, grid.y
     halves = np.array([point["final_accuracy"].get("ci95") for point in study.outcomes] + [np.nan], float) * 100
@@ -320,18 +321,17 @@ def heat_map(study: Results, grid: Grid) -> Picture:
     ]
     ends = float(np.nanmin(grid.means)), float(np.nanmax(grid.means))
 
-    def plot(title: str, members: np.ndarray) -> Plot:
+    def cells(members: np.ndarray) -> Cells:
         texts = [["" if p < 0 else told[p] for p in row] for row in members]
         names = [spaced(text) for text in y.distinct], [spaced(text) for text in x.distinct]
         style: dict[str, Any] = {"upward": bool(y.numbers), "texts": texts}
-        cells = Cells(grid.means[members], halves[members], *names, "test accuracy (%)", ends, **style)
-        return Plot(title, Scale(x.title), Scale(y.title), (), cells=cells)
+        return Cells(grid.means[members], halves[members], *names, "test accuracy (%)", ends, **style)
 
     columns = 1 if len(grid.members) == 1 else 2 if len(x.distinct) > 6 else 3
     size = 7.2 / columns, max(0.9 + min(0.32 * len(y.distinct), 4.0), 2.3)
     wide = min(44 * len(x.distinct) + 140, 700) if len(x.distinct) <= MOST_TEXTS else 420
-    plots, pixels = [plot(*of) for of in grid.members.items()], (wide, max(34 * len(y.distinct), 120))
-    return Picture(plots, size, columns, pixels, shared=True)
+    matrices = {title: cells(members) for title, members in grid.members.items()}
+    return Matrices(x.title, y.title, matrices, size, columns, (wide, max(34 * len(y.distinct), 120)))
 
 
 _SHARE = 0.9

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.contrib.panels.cells import Cells, Matrices
 from mdfl_jax.core.sweep_text import tied_with
-from mdfl_jax.report.picture import Cells, Picture, Plot, Scale
 from mdfl_jax.report.quantities import Recorded, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, main_axis
@@ -230,7 +230,7 @@ def _chart(study: Results, shown: Compared) -> Chart:
 
 
 @figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
-def rivals(study: Results, shown: Compared) -> Picture:
+def rivals(study: Results, shown: Compared) -> Matrices:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
     matrix, values, reference = shown
     found = differences(next(iter(values.values())), reference)
@@ -240,5 +240,4 @@ def rivals(study: Results, shown: Compared) -> Picture:
     names = matrix.settings[:MOST_ROWS], [spaced(matrix.rivals[c]) for c in columns]
     label, ends = f"over {spaced(matrix.rivals[reference])} (points)", (-largest, largest)
     cells = Cells(mean, half, *names, label, ends, _COLOURS, signed=True)
-    plot = Plot("", Scale(""), Scale(""), (), cells=cells)
-    return Picture([plot], (7.2, min(1.4 + 0.24 * len(mean), 9.5)))
+    return Matrices("", "", {"": cells}, (7.2, min(1.4 + 0.24 * len(mean), 9.5)))

@@ -323,7 +323,7 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
         raise UserError(f"{str(path)!r}: it is no file, and {str(workdir)!r} is no folder of a study")
     results = Results.open(workdir)
     if not (workdir / FOLDER).is_dir():
-        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
+        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final or every:K does")
     point = (
         _point(results, experiment)
         if not wanted
