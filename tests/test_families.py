@@ -24,7 +24,6 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
     "contrib/movie": ["report.registry.MOVIES"],
     "contrib/panels": ["report.registry.FIGURES"],
-    "contrib/predictions": ["metrics.declare.METRICS"],
     "contrib/pretrained": ["models.weights.WEIGHTS"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
     "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],
@@ -44,7 +43,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "tasks/losses": ["tasks.losses.LOSSES"],
     "traces/formats": ["traces.reading.TRACE_FORMATS"],
 }  # fmt: skip
-METRIC = "from mdfl_jax.metrics.declare import metric\nmetric('mine', still=None)(lambda at: at.score.loss)\n"
+METRIC = "from mdfl_jax.metrics.declare import metric\nmetric('{}', still=None)(lambda at: at.score.loss)\n"
 IMPORT = "from mdfl_jax.{0[0]} import {0[2]}\n"
 
 
@@ -59,8 +58,10 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
         made = "".join(f"{name}.register('{mine}')(mine)\n" for *_, name in found)
         (tmp_path / package.name / folder / "mine.py").write_text(f"{imports}\ndef mine(*given):\n    ...\n\n{made}")
         look += imports + "".join(f"assert '{mine}' in {name}, {name}.kind\n" for *_, name in found)
-    (tmp_path / package.name / "metrics" / "built_in" / "mine.py").write_text(METRIC)
-    look += "from mdfl_jax.metrics import METRICS\nassert 'mine' in METRICS\n"
+    look += "from mdfl_jax.metrics import METRICS\n"
+    for folder, name in {"metrics/built_in": "mine", "contrib/predictions": "mine_of_predictions"}.items():
+        (tmp_path / package.name / folder / "mine.py").write_text(METRIC.format(name))
+        look += f"assert '{name}' in METRICS\n"
     look += "from mdfl_jax.algorithms import mine\nassert mine is ALGORITHMS['mine']\n"
     found = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

@@ -242,6 +242,7 @@ class FoldedLayer(Layer):
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> Any:
         """Return the layer of ``x`` [C, H, W, B] as a `Normalised`."""
+        assert mask is not None
         return Norm(name="norm")(Kernel(self.features, self.stride, name="conv")(x), mask)
 
 
