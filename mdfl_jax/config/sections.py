@@ -34,7 +34,7 @@ from mdfl_jax.mobility.registry import OWN, movement_of, world_in
 from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.conv import FORMS, OF_NETWORKS
+from mdfl_jax.models.conv import FORMS, TOGETHER
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.costs import COUNTED_AXES
 from mdfl_jax.networks.graphs import GRAPHS
@@ -354,7 +354,7 @@ class EngineConfig:
         names=(*PRECISIONS, "float64"),
     )
     convolution: str = field(
-        "auto", "form of the convolutions", names=lambda: ("auto", *FORMS.as_registered(), *OF_NETWORKS)
+        "auto", "form of the convolutions", names=lambda: ("auto", *FORMS.as_registered(), *TOGETHER.as_registered())
     )
     remat: bool = field(False, "compute stages again for the gradient instead of storing them")
     links: str = field(

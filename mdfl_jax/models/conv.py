@@ -30,13 +30,7 @@ from jax.custom_batching import custom_vmap
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.models import space_to_depth
-from mdfl_jax.models.folded import Product
 
-OF_NETWORKS = {  # forms of several layers together, each a module here: what a network must have
-    "space_to_depth": "stages of convolutions and pools without a normalisation",
-    "folded": "bottlenecks with batch normalisation",
-}
 _POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/tried.md
@@ -62,7 +56,7 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
       [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
-      UserError: for an unknown form, one of `OF_NETWORKS`, which no convolution has by itself, or one that is not
+      UserError: for an unknown form, one of `TOGETHER`, which no convolution has by itself, or one that is not
         possible here; for another stride than one with a form that is of stride one.
     """
     return _form(form, stride).forward(x, kernel, stride)[0]
@@ -103,14 +97,47 @@ FORMS: Registry[Form] = Registry("form of a convolution", home="mdfl_jax.models"
 """The forms by name."""
 
 
+class Together(NamedTuple):
+    """A form of several layers together.
+
+    Attributes:
+      layers: which layers it computes, in words: `STAGES` or `BOTTLENECKS`.
+      instead: what a network with these layers has instead of them.
+      pays: () -> whether it is the fastest form on the target.
+    """
+
+    layers: str
+    instead: Any
+    pays: Callable[[], bool]
+
+
+STAGES = "stages of convolutions and pools without a normalisation"
+BOTTLENECKS = "bottlenecks with batch normalisation"
+TOGETHER: Registry[Together] = Registry("form of several layers", contrib="convolutions")
+"""The forms of several layers by name."""
+
+
+def together(form: str, layers: str) -> Any:
+    """Return `Together.instead` of the form of some layers; None: each layer is computed by itself.
+
+    Args:
+      form: the form asked for, one of `FORMS` or `TOGETHER`; empty: the fastest.
+      layers: the layers that a network has.
+    """
+    for name in TOGETHER:
+        if TOGETHER[name].layers == layers and (name == form or (not form and TOGETHER[name].pays())):
+            return TOGETHER[name].instead
+    return None
+
+
 def _form(name: str, stride: int) -> Form:
     """Return a form by its name, or raise `UserError` as `convolution` does."""
-    if name in OF_NETWORKS:
-        raise _not_possible(name, f"this model, which has no {OF_NETWORKS[name]}")
+    if name in TOGETHER:
+        raise not_possible(name, f"this model, which has no {TOGETHER[name].layers}")
     if name == OF_A_GPU:
         return _BY_MODELS
     if name not in FORMS:
-        raise UserError(f"convolution: {unknown_name('form', name, (*FORMS, *OF_NETWORKS))}{FORMS.lacks()}")
+        raise UserError(f"convolution: {unknown_name('form', name, (*FORMS, *TOGETHER))}{FORMS.lacks()}")
     if FORMS[name].of_stride_one and stride > 1:
         raise UserError(f"convolution: the form {name} is for stride one, not {stride}")
     return FORMS[name]
@@ -534,42 +561,8 @@ def default_form(
     return "filtering" if size <= 5 and channels > 1 else "patches"
 
 
-def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size: int, has_norm: bool) -> int:
-    """Return the side of the cells in which a network of stages holds its pixels, or 0 if it does not.
-
-    Cells (`mdfl_jax.models.space_to_depth`) are the default on a TPU where they take fewer steps of its matrix unit
-    than single pixels.
-
-    Args:
-      form: the form asked for, one of `FORMS` or `OF_NETWORKS`; empty: the fastest.
-      shape: [H, W, C] of the images.
-      widths: the channels of the stages.
-      size: the size of the kernels.
-      has_norm: whether the stages have a normalisation, which needs the pixels one by one.
-
-    Raises:
-      UserError: if cells are asked for, and there is no side for this network.
-    """
-    if form not in ("", "space_to_depth") or (not form and backend() != "tpu"):
-        return 0
-    height, width, channels = shape
-    side = 0 if has_norm else space_to_depth.best_side((height, width, channels), widths, size)
-    if form and not side:
-        raise _not_possible(form, f"this model and images of {height} x {width} pixels")
-    return side
-
-
-def is_folded(form: str, possible: bool) -> bool:
-    """Tell whether the ends of a network's bottlenecks are folded (`mdfl_jax.models.folded`), as by default on a TPU.
-
-    Args:
-      form: the form asked for, one of `FORMS` or `OF_NETWORKS`; empty: the fastest.
-      possible: whether the network has bottlenecks with batch normalisation.
-    """
-    return possible and (form == "folded" or (not form and backend() == "tpu"))
-
-
-def _not_possible(form: str, what: str) -> UserError:
+def not_possible(form: str, what: str) -> UserError:
+    """Return the error about a form that some layers or images cannot have."""
     return UserError(f"engine.convolution is {form}, which is not possible with {what}; auto takes the fastest form")
 
 
@@ -599,9 +592,6 @@ class Conv(nn.Module):
       kernel_init: the initialiser of the kernel.
       pool: whether to apply `max_pool` before the bias is added. The result is the same as with the pool after the
         bias, with a quarter of the additions.
-      side: the side of the cells in which the input's pixels are held; the output has cells of half the side. It needs
-        ``pool``. 0: the input is not in cells.
-      apart: whether to return a `Product` instead of computing it. It needs ``size`` 1 and no bias.
     """
 
     features: int
@@ -611,25 +601,17 @@ class Conv(nn.Module):
     use_bias: bool = True
     kernel_init: nn.initializers.Initializer = nn.initializers.lecun_normal()
     pool: bool = False
-    side: int = 0
-    apart: bool = False
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> Any:
+    def __call__(self, x: jax.Array) -> jax.Array:
         """Apply the convolution to ``x`` [C, H, W, B]."""
-        shape = (self.size, self.size, x.shape[0] // max(self.side**2, 1), self.features)
+        shape = (self.size, self.size, x.shape[0], self.features)
         kernel = self.param("kernel", self.kernel_init, shape)
-        if self.side:
-            y = space_to_depth.max_pool(space_to_depth.convolution(x, kernel, self.side))
-            bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
-            return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
         form, stride = self.form or default_form(shape, x.dtype, self.stride, x.shape[1:]), self.stride
         if (self.size == 1 or stride > 1) and form in FORMS and FORMS[form].of_stride_one:
             form = "patches"
         if self.size == 1:  # a product with every stride-th pixel
             x, stride = x[:, ::stride, ::stride], 1
-        if self.apart:
-            return Product(x, kernel[0, 0])
         y = convolution(x, kernel, form, stride)
         y = max_pool(y) if self.pool else y
         if not self.use_bias:

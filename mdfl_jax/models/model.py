@@ -112,7 +112,7 @@ class ModelSettings(NamedTuple):
     Attributes:
       num_classes: the number of outputs, C: of classes, or of the targets of a regression.
       numbers: the numbers of the model, an instance of the class with which it is registered.
-      convolution: the form of the convolutions, of `FORMS` or `OF_NETWORKS` of `models/conv.py`; empty: the fastest.
+      convolution: the form of the convolutions, of `FORMS` or `TOGETHER` of `models/conv.py`; empty: the fastest.
       remat: whether stages are computed again for the gradient instead of being kept.
       sample: what a sample is. Without it, models that need to know it cannot be made.
       per_position: whether the outputs are [B, T, C], one for each position of a sequence, instead of [B, C].
@@ -146,7 +146,7 @@ def make_model(
     Args:
       name: the model's name in `MODELS`.
       num_classes: the number of outputs, C.
-      convolution: the form of the convolutions, of `FORMS` or `OF_NETWORKS` of `models/conv.py`; empty: the fastest.
+      convolution: the form of the convolutions, of `FORMS` or `TOGETHER` of `models/conv.py`; empty: the fastest.
       remat: whether stages are computed again for the gradient instead of being kept.
       sample: what a sample is; only some models need it.
       per_position: whether the outputs are [B, T, C], one for each position of a sequence, instead of [B, C].

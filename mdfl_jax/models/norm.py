@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.models.folded import Normalised, Product
 
 NORMS = ("batch", "group", "none")
 
@@ -144,38 +143,32 @@ class BatchNorm(nn.Module):
     epsilon: float = 1e-5
 
     @nn.compact
-    def __call__(self, x: jax.Array | Product, mask: jax.Array | None = None) -> jax.Array | Normalised:
-        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding.
-
-        A `Product` is not computed, but returned with its normalisation. That needs a mask.
-        """
+    def __call__(self, x: Any, mask: jax.Array | None = None) -> Any:
+        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding."""
         channels = x.shape[0]
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
         if mask is None:
-            assert not isinstance(x, Product)
             variance = jnp.maximum(var.value, 0.0)  # a compressor's noise may make it negative
             rest = x.astype(jnp.float32) - column(mean.value)
             y = rest * column(jax.lax.rsqrt(variance + self.epsilon) * scale) + column(bias)
             return y.astype(x.dtype)
         count = pixels(x.shape, mask)
-        result: jax.Array | Normalised
-        if isinstance(x, Product):
-            moments = x.moments(jnp.maximum(count, 1.0))
-            centre, spread = x.result(moments)
-            root = jax.lax.rsqrt(jnp.where(count > 0, spread, 1.0) + self.epsilon)
-            result = Normalised(x, scale, bias, moments, root)
-        else:
-            result, *of_batch = normalise(Over(0, self.epsilon), x, mask, scale, bias)
-            centre, spread = (value[:, 0, 0, 0] for value in of_batch)
+        result, centre, spread = self.of_batch(x, mask, scale, bias)
         if not self.is_initializing():
             unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
             rate = jnp.where(count > 0, self.momentum, 0.0)
             mean.value += rate * (centre - mean.value)
             var.value += rate * (unbiased - var.value)
         return result
+
+    def of_batch(self, x: Any, mask: jax.Array, scale: jax.Array, bias: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        """Return the normalised ``x`` of the samples of a mask, and their mean and variance, [C] each."""
+        result, *moments = normalise(Over(0, self.epsilon), x, mask, scale, bias)
+        mean, variance = (value[:, 0, 0, 0] for value in moments)
+        return result, mean, variance
 
 
 class Norm(nn.Module):

@@ -6,7 +6,7 @@ PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py
 PARTITIONS = "data/partition/__init__.py"
 SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
-FOLDED = "models/test_folded.py::test_folded_is_batch_normalisation"
+FOLDED = "contrib/convolutions/test_folded.py::test_folded_is_batch_normalisation"
 REFUSED = "networks/test_judged.py::test_an_algorithm_is_refused_on_a_network_that_does_not_promise_what_it_needs"
 OF_SOME = "tasks/test_gradients.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 LAW, DRAW_BY_DRAW, UNMET = (
@@ -142,8 +142,8 @@ MUTANTS = [
     Mutant("algorithms/dmgt_svrg.py", "sizes < 1 - CLOSE_TO_ONE", "sizes < 2", member("dmgt_svrg")),
     Mutant(COSTS, "jnp.where(stats.report.whole, state.whole, 0)", "0", judged("whole_gradients")),
     Mutant("exchange/compressors.py", "jnp.where(level > largest, x,", "jnp.where(level > 2 * largest, x,", "exchange/test_compressors.py"),
-    Mutant("models/folded.py", "along * number * spread", "along * spread", FOLDED),
-    Mutant("models/folded.py", " - _column(const), 0.0)", ", 0.0)", FOLDED),
+    Mutant("contrib/convolutions/folded.py", "along * number * spread", "along * spread", FOLDED),
+    Mutant("contrib/convolutions/folded.py", " - _column(const), 0.0)", ", 0.0)", FOLDED),
     Mutant("models/norm.py", "mean(wide) if x", "jnp.zeros(()) if x", "models/test_norm.py"),
     Mutant("contrib/algorithms/squarm_sgd.py", "(momentum * velocity + found), velocity)", "velocity, velocity)", member("squarm_sgd")),
     Mutant("algorithms/dfedavgm.py", "found), y), loss", "found), before), loss", member("dfedavgm")),

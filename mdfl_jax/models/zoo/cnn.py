@@ -6,8 +6,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models import space_to_depth
-from mdfl_jax.models.conv import Conv, max_pool, side_of_cells
+from mdfl_jax.models.conv import STAGES, Conv, max_pool, together
 from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec, StageNumbers
 from mdfl_jax.models.norm import GroupNorm
 
@@ -20,20 +19,17 @@ class Stage(nn.Module):
       size: the kernel size, odd.
       groups: the number of groups of the group normalisation; 0: there is no normalisation.
       form: the form of the convolution (`mdfl_jax.models.conv.FORMS`); empty: the fastest.
-      side: the side of the cells in which the pixels of the input are held (`mdfl_jax.models.space_to_depth`), twice
-        that of the output's; 0: they are not.
     """
 
     width: int
     size: int
     groups: int = 0
     form: str = ""
-    side: int = 0
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Apply the stage to ``x`` [C, H, W, B]."""
-        x = Conv(self.width, self.size, self.form, pool=not self.groups, side=self.side)(x)
+        x = Conv(self.width, self.size, self.form, pool=not self.groups)(x)
         if self.groups:
             x = max_pool(GroupNorm(self.groups)(x))
         return nn.relu(x)  # maximum and ReLU commute; after the pool there are four times fewer values
@@ -58,14 +54,14 @@ class ConvNet(nn.Module):
         settings = self.settings
         stage = nn.remat(Stage) if settings.remat else Stage
         widths, size, form = settings.numbers.widths, settings.numbers.kernel, settings.convolution
-        side = side_of_cells(form, images.shape[1:], widths, size, has_norm=self.groups > 0)
         x = jnp.transpose(images, (3, 1, 2, 0))
-        x = space_to_depth.to_cells(x, side) if side else x
-        for i, width in enumerate(widths):
-            x = stage(width, size, self.groups, form, side, name=f"stage_{i}")(x)
-            side //= 2
-        x = space_to_depth.from_cells(x, side) if side else x
-        x = x.reshape(-1, x.shape[-1]).T
+        at_once = None if self.groups else together(form, STAGES)
+        y = at_once(settings, x) if at_once else None
+        if y is None:
+            y = x
+            for i, width in enumerate(widths):
+                y = stage(width, size, self.groups, form, name=f"stage_{i}")(y)
+        x = y.reshape(-1, y.shape[-1]).T
         if self.hidden:
             x = nn.relu(nn.Dense(self.hidden)(x))
         return nn.Dense(settings.num_classes)(x)

@@ -6,6 +6,7 @@ convolutions have biases, and the last one of each residual branch starts from z
 2019). Otherwise the sums would grow with the depth.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.conv import Conv, is_folded, max_pool
-from mdfl_jax.models.folded import relu_of_sum
+from mdfl_jax.models.conv import BOTTLENECKS, Conv, max_pool, together
 from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
 
@@ -51,7 +51,6 @@ class Layer(nn.Module):
       groups: the number of groups of the group normalisation.
       stride: the stride of the convolution.
       last: whether the layer is the last one of a residual branch.
-      apart: whether to return the layer without computing it (`mdfl_jax.models.folded.Normalised`).
     """
 
     features: int
@@ -60,14 +59,13 @@ class Layer(nn.Module):
     groups: int
     stride: int = 1
     last: bool = False
-    apart: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> Any:
         """Apply the layer to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         plain, form = self.settings.numbers.norm == "none", self.settings.convolution
         start = nn.initializers.zeros_init() if plain and self.last else HE
-        conv = partial(Conv, use_bias=plain, kernel_init=start, apart=self.apart, name="conv")
+        conv = partial(Conv, use_bias=plain, kernel_init=start, name="conv")
         x = conv(self.features, self.size, form, self.stride)(x)
         return Norm(self.settings.numbers.norm, self.groups, name="norm")(x, mask)
 
@@ -80,34 +78,37 @@ class Block(nn.Module):
       stride: the stride of the first 3x3 convolution.
       shape: the architecture of the network.
       settings: the settings of the model.
-      folded: whether the normalisations at the end of a bottleneck are folded in training (`mdfl_jax.models.folded`).
     """
 
     width: int
     stride: int
     shape: Shape
     settings: ModelSettings
-    folded: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Apply the block to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         shape, width, stride = self.shape, self.width, self.stride
         layer = partial(Layer, settings=self.settings, groups=shape.groups)
-        folded = self.folded and mask is not None
+        last, ended = self.end(mask)
+        last = partial(last, settings=self.settings, groups=shape.groups)
         if shape.bottleneck:  # the 3x3 convolution has the stride, as in torchvision
             y = nn.relu(layer(width, 1, name="conv1")(x, mask))
             y = nn.relu(layer(width, 3, stride=stride, name="conv2")(y, mask))
-            y = layer(4 * width, 1, last=True, apart=folded, name="conv3")(y, mask)
+            y = last(4 * width, 1, last=True, name="conv3")(y, mask)
         else:
             y = nn.relu(layer(width, 3, stride=stride, name="conv1")(x, mask))
             y = layer(width, 3, last=True, name="conv2")(y, mask)
         if x.shape[:3] != y.shape[:3]:
             if shape.projected:
-                x = layer(y.shape[0], 1, stride=stride, apart=folded, name="downsample")(x, mask)
+                x = last(y.shape[0], 1, stride=stride, name="downsample")(x, mask)
             else:
                 x = jnp.pad(x[:, ::stride, ::stride], [(0, y.shape[0] - x.shape[0]), (0, 0), (0, 0), (0, 0)])
-        return relu_of_sum((y, x), mask) if folded else nn.relu(y + x)
+        return ended(y, x)
+
+    def end(self, mask: jax.Array | None) -> tuple[Any, Callable[[Any, Any], jax.Array]]:
+        """Return the class of the layers before the sum of a bottleneck, and what makes the result of both terms."""
+        return Layer, lambda y, x: nn.relu(y + x)
 
 
 class ResNet(nn.Module):
@@ -126,15 +127,17 @@ class ResNet(nn.Module):
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
         """Return the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
-        shape, settings, block = self.shape, self.settings, nn.remat(Block) if self.settings.remat else Block
-        folded = is_folded(settings.convolution, shape.bottleneck and settings.numbers.norm == "batch")
-        settings = settings._replace(convolution="") if folded else settings
+        shape, settings, block = self.shape, self.settings, Block
+        has_bottlenecks = shape.bottleneck and settings.numbers.norm == "batch"
+        if has_bottlenecks and (instead := together(settings.convolution, BOTTLENECKS)):
+            block, settings = instead, settings._replace(convolution="")
+        block = nn.remat(block) if settings.remat else block
         x = jnp.transpose(images, (3, 1, 2, 0))
         x = nn.relu(Layer(shape.widths[0], 3, settings, shape.groups, name="conv1")(x, mask))
         for stage, (width, count) in enumerate(zip(shape.widths, shape.blocks)):
             for i in range(count):
                 stride = 2 if stage and not i else 1
-                x = block(width, stride, shape, settings, folded, name=f"layer{stage + 1}_{i}")(x, mask)
+                x = block(width, stride, shape, settings, name=f"layer{stage + 1}_{i}")(x, mask)
         return nn.Dense(settings.num_classes, name="fc")(jnp.mean(x, axis=(1, 2)).T)
 
 

@@ -16,10 +16,17 @@ The covariance is the mean of products less the product of means, in float32. It
 inputs are many times their standard deviations, which the inputs, results of a ReLU, are not.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+
+from mdfl_jax.core.devices import backend
+from mdfl_jax.models.conv import BOTTLENECKS, TOGETHER, Together
+from mdfl_jax.models.norm import BatchNorm, pixels
+from mdfl_jax.models.zoo.resnet import HE, Block, Layer
 
 EXACT = jax.lax.Precision.HIGHEST
 PIXELS = (1, 2, 3)  # the axes of [C, H, W, B] that are summed
@@ -187,3 +194,66 @@ def _sums(x: jax.Array) -> jax.Array:
     return jax.lax.dot_general(
         jnp.ones(x.shape[1:], x.dtype), x, (((0, 1, 2), PIXELS), ((), ())), preferred_element_type=jnp.float32
     )
+
+
+class Kernel(nn.Module):
+    """The kernel of a 1x1 convolution, whose result is not computed.
+
+    Attributes:
+      features: the number of output channels.
+      stride: the distance of two output pixels in input pixels.
+    """
+
+    features: int
+    stride: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> Product:
+        """Return the convolution of ``x`` [C, H, W, B]."""
+        kernel = self.param("kernel", HE, (1, 1, x.shape[0], self.features))
+        return Product(x[:, :: self.stride, :: self.stride], kernel[0, 0])
+
+
+class OfProduct(BatchNorm):
+    """Batch normalisation of a `Product` in training."""
+
+    def of_batch(self, x: Any, mask: jax.Array, scale: jax.Array, bias: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        """Return the product with its normalisation, and the mean and variance of its result."""
+        count = pixels(x.shape, mask)
+        moments = x.moments(jnp.maximum(count, 1.0))
+        mean, variance = x.result(moments)
+        rate = jax.lax.rsqrt(jnp.where(count > 0, variance, 1.0) + self.epsilon)
+        return Normalised(x, scale, bias, moments, rate), mean, variance
+
+
+class Norm(nn.Module):
+    """The normalisation of a layer, with the variables of `mdfl_jax.models.norm.Norm`."""
+
+    @nn.compact
+    def __call__(self, x: Product, mask: jax.Array) -> Normalised:
+        """Return ``x`` with its normalisation."""
+        result: Normalised = OfProduct(name="batch")(x, mask)
+        return result
+
+
+class FoldedLayer(Layer):
+    """A 1x1 convolution and its batch normalisation, which are not computed."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array, mask: jax.Array | None) -> Any:
+        """Return the layer of ``x`` [C, H, W, B] as a `Normalised`."""
+        assert mask is not None
+        return Norm(name="norm")(Kernel(self.features, self.stride, name="conv")(x), mask)
+
+
+class FoldedBlock(Block):
+    """A bottleneck whose normalisations before the sum are folded in training."""
+
+    def end(self, mask: jax.Array | None) -> tuple[Any, Callable[[Any, Any], jax.Array]]:
+        """Return the layers before the sum, and `relu_of_sum`; in evaluation those of a plain block."""
+        return super().end(mask) if mask is None else (FoldedLayer, lambda y, x: relu_of_sum((y, x), mask))
+
+
+TOGETHER.register("folded", doc="Batch normalisation within the 1x1 convolution before it.")(
+    Together(BOTTLENECKS, FoldedBlock, pays=lambda: backend() == "tpu")
+)

@@ -11,9 +11,14 @@ channel. So the pool is the maximum of four slices, and its result is again an i
 
 import math
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from mdfl_jax.core.devices import backend
+from mdfl_jax.models.conv import STAGES, TOGETHER, Together, not_possible
+from mdfl_jax.models.model import ModelSettings
 
 TILE = 128  # the side of a matrix unit, by which sides of cells are compared
 
@@ -148,3 +153,67 @@ def _pool_backward(y: jax.Array, g: jax.Array) -> tuple[jax.Array]:
 
 
 max_pool.defvjp(_pool_forward, _pool_backward)
+
+
+class Conv(nn.Module):
+    """A convolution with its pool and bias of pixels in cells, with the variables of `mdfl_jax.models.conv.Conv`.
+
+    Attributes:
+      features: the number of output channels.
+      size: the size of the kernel, odd.
+      side: the side of the cells of the input; those of the output have half the side.
+    """
+
+    features: int
+    size: int
+    side: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Apply the layer to ``x`` [side * side * C, H', W', B]."""
+        shape = (self.size, self.size, x.shape[0] // self.side**2, self.features)
+        y = max_pool(convolution(x, self.param("kernel", nn.initializers.lecun_normal(), shape), self.side))
+        bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
+
+
+class Stage(nn.Module):
+    """A `Conv` and a ReLU; its attributes are those of the `Conv`."""
+
+    width: int
+    size: int
+    side: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Apply the stage to ``x`` [side * side * C, H', W', B]."""
+        return nn.relu(Conv(self.width, self.size, self.side)(x))
+
+
+def stages(settings: ModelSettings, x: jax.Array) -> jax.Array | None:
+    """Apply the stages of a network in cells; None where pixels by themselves take no more steps.
+
+    Args:
+      settings: the settings of the model, with its widths and the size of its kernels.
+      x: [C, H, W, B] images.
+
+    Raises:
+      UserError: if cells are asked for, and there is no side for this network.
+    """
+    widths, size = settings.numbers.widths, settings.numbers.kernel
+    channels, height, width, _ = x.shape
+    side = best_side((height, width, channels), widths, size)
+    if not side:
+        if settings.convolution:
+            raise not_possible(settings.convolution, f"this model and images of {height} x {width} pixels")
+        return None
+    x, stage = to_cells(x, side), nn.remat(Stage) if settings.remat else Stage
+    for i, features in enumerate(widths):
+        x = stage(features, size, side, name=f"stage_{i}")(x)
+        side //= 2
+    return from_cells(x, side)
+
+
+TOGETHER.register("space_to_depth", doc="Stages of small images in cells, for wide matrix units.")(
+    Together(STAGES, stages, pays=lambda: backend() == "tpu")
+)
