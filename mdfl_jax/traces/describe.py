@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces.plausible import doubts, like_degrees, speeds_of
@@ -59,6 +56,9 @@ def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
     """
     if not num_present:
         return LinkStats(0, 0, 0, 0, 0)
+    from scipy.sparse import coo_array  # importing it takes a fifth of a second, which no study without a trace needs
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(num_present, num_present))
     count, member = connected_components(graph, directed=False)
     size = np.bincount(member)
@@ -77,6 +77,8 @@ def in_contact(position: np.ndarray, radius: float) -> np.ndarray:
     """
     if not len(position):
         return np.zeros((0, 2), int)
+    from scipy.spatial import cKDTree  # as above
+
     pairs = cKDTree(position).query_pairs(radius * (1 + 1e-5), output_type="ndarray")
     apart = np.square(position[pairs[:, 0]] - position[pairs[:, 1]]).sum(axis=1, dtype=np.float32)
     return pairs[apart <= np.square(np.float32(radius)) * REACH]
