@@ -67,8 +67,6 @@ class RuleTraits(NamedTuple):
       weighs: whether it uses the mixing matrix; if not, a study says that ``network.mixing`` has no effect.
       judges: whether it asks for the losses of the models.
       keeps_mean: whether symmetric weights keep the mean of what is mixed, as recursions that track a sum need.
-      same_for_all: whether clients that hear the same models get the same result, whichever is their own, unless these
-        are too few. Where all hear all, it is computed once.
       memory: what it keeps from round to round.
       metrics: the metrics of what it does.
     """
@@ -76,7 +74,6 @@ class RuleTraits(NamedTuple):
     weighs: bool = True
     judges: bool = False
     keeps_mean: bool = False
-    same_for_all: bool = False
     memory: Memory | None = None
     metrics: tuple[Metric, ...] = ()
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from mdfl_jax.core import contract
 from mdfl_jax.core.devices import backend
@@ -137,7 +136,6 @@ def for_one_client(
     weighs: bool = True,
     rejects: bool = False,
     keeps_mean: bool = False,
-    same_for_all: bool = False,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[OneClient], OneClient]:
@@ -150,19 +148,17 @@ def for_one_client(
       memory: what it keeps from round to round.
       weighs: whether it reads `Neighbourhood.weights`.
       rejects: whether it uses some models and rejects others, as `Decision.used` tells.
-      keeps_mean, same_for_all: as in `mdfl_jax.exchange.aggregation.RuleTraits`.
+      keeps_mean: as in `mdfl_jax.exchange.aggregation.RuleTraits`.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
     """
     origin = caller()
 
     def add(rule: OneClient) -> OneClient:
         def combine(heard: Heard) -> Exchanged:
-            if same_for_all and all_hear_the_same(heard):
-                return once(rule, heard)
             return over_clients(rule, heard, asks_losses, memory)
 
         metrics = (FELL_BACK, *(DETECTIONS if rejects else ()))
-        traits = RuleTraits(weighs, asks_losses, keeps_mean, same_for_all, memory, metrics)
+        traits = RuleTraits(weighs, asks_losses, keeps_mean, memory, metrics)
         doc = rule.__doc__ or ""
         AGGREGATIONS.register(name, numbers, doc, origin, formula=formula, cite=cite, traits=traits)(combine)
         return rule
@@ -177,8 +173,10 @@ def over_clients(rule: OneClient, heard: Heard, asks_losses: bool = False, memor
     places = known if known is None or senders.ids is None else jnp.take_along_axis(known, senders.ids, axis=1)
 
     def decided(near: Neighbourhood, rest: Any) -> tuple[jax.Array, Any]:
-        found = _as_decision(rule(near._replace(losses=rest[0], memory=rest[1])))
-        return found.model, (_used(found, near), near.too_few & jnp.any(near.others), found.memory)
+        found = rule(near._replace(losses=rest[0], memory=rest[1]))
+        found = found if isinstance(found, Decision) else Decision(found)
+        used = near.counts if found.used is None else found.used & near.counts
+        return found.model, (used, near.too_few & jnp.any(near.others), found.memory)
 
     losses = losses_of(heard) if asks_losses else None
     combined, (used, alone, learnt) = of_clients(decided, heard, (losses, places))
@@ -187,49 +185,6 @@ def over_clients(rule: OneClient, heard: Heard, asks_losses: bool = False, memor
         me = jnp.arange(links.num_clients)[:, None]
         known = learnt if senders.ids is None else known.at[me, senders.ids].set(learnt)
     return Exchanged(combined, Report(Screened(alone, judged, judged & ~used), known))
-
-
-def all_hear_the_same(heard: Heard) -> bool:
-    """Tell whether the structure of a program says that every client hears every model, its own as it is sent.
-
-    The adjacency is then a constant, an array of NumPy; links that fail, are drawn or depend on who takes part are not.
-    """
-    hears = heard.links.adjacency
-    if not isinstance(hears, np.ndarray) or heard.links.senders.ids is not None or heard.lies is not None:
-        return False
-    return heard.sent is heard.own and bool((hears | np.eye(len(hears), dtype=bool)).all())
-
-
-def once(rule: OneClient, heard: Heard) -> Exchanged:
-    """Apply a rule to one client for all, since they hear the same models, and report what it did.
-
-    That client is the first whose model is finite. A client whose model is not keeps it, and so has diverged.
-    """
-    models, unravel = ravel(heard.sent)
-    counts = jnp.all(jnp.isfinite(models), axis=1)
-    first = jnp.argmax(counts)
-    models = jnp.where(counts[:, None], models, models[first])
-    progress = jnp.float32(heard.context.progress if heard.context else 0)
-    mine, weights = jnp.arange(len(models)) == first, heard.links.mix[first]
-    near = Neighbourhood(models[first], models, counts, mine, weights, heard.numbers, progress=progress)
-    found = _as_decision(rule(near))
-    alone = jnp.broadcast_to(near.too_few, counts.shape)
-    takes, model = counts & ~alone, jax.tree.map(lambda x: x[0], unravel(found.model[None]))
-    # A loop over the rows, as a CPU would otherwise compute a rule of single coordinates again for each row.
-    one = lambda row: jax.tree.map(lambda new, own: jnp.where(row[0], new, own), model, row[1])  # noqa: E731
-    combined = jax.lax.map(one, (takes, heard.own))
-    judged = heard.links.adjacency & ~alone[:, None]
-    return Exchanged(combined, Report(Screened(alone, judged, judged & ~_used(found, near))))
-
-
-def _as_decision(found: jax.Array | Decision) -> Decision:
-    """Return what a rule has found for a client, which may be the next model alone."""
-    return found if isinstance(found, Decision) else Decision(found)
-
-
-def _used(found: Decision, near: Neighbourhood) -> jax.Array:
-    """Return which of the models that count a client used, [K] bool."""
-    return near.counts if found.used is None else found.used & near.counts
 
 
 def _remembered(memory: Memory, heard: Heard) -> jax.Array:

@@ -10,7 +10,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.numbers import Setting, checked
-from mdfl_jax.core.types import Array, Links, RoundContext
+from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard
 from mdfl_jax.exchange.aggregation import aggregate as aggregate_heard
 
@@ -57,10 +57,10 @@ def aggregate(
         raise UserError(f"loss is not given; {rule} judges models by their losses")
     no_gradient = lambda *_: (jnp.zeros(size), models)  # noqa: E731  no rule takes one
     context = RoundContext(jax.random.key(0), no_gradient, progress, loss)
-    whole = ~np.eye(size, dtype=bool) if hears is None else hears
-    links = _links(whole if isinstance(whole, jax.core.Tracer) else np.asarray(whole), size)
+    whole = ~jnp.eye(size, dtype=bool) if hears is None else jnp.asarray(hears)
+    links = _links(whole, size)
     own = models
-    if hears is None and not (traits.judges or traits.memory or traits.same_for_all):  # only the first row is computed
+    if hears is None and not (traits.judges or traits.memory):  # only the first row is computed
         own = jax.tree.map(lambda x: x[:1], models)
         places = jnp.arange(size, dtype=jnp.int32)[None]
         links = Links(links.adjacency[:1], links.mix[:1], Senders(places, jnp.zeros_like(places), jnp.int32(size)))
@@ -79,15 +79,15 @@ def _num_models(models: Any) -> int:
     return int(next(iter(rows))[0])
 
 
-def _links(hears: Array, size: int) -> Links:
+def _links(hears: jax.Array, size: int) -> Links:
     """Return the links of a matrix of who hears whom, or of a mixing matrix."""
     if hears.shape != (size, size):
         raise UserError(f"hears is {list(hears.shape)}; it must be [{size}, {size}], as there are {size} models")
-    own = np.eye(size, dtype=bool)
+    own = jnp.eye(size, dtype=bool)
     if hears.dtype == bool:
-        closed = jnp.asarray(hears | own, jnp.float32)
+        closed = (hears | own).astype(jnp.float32)
         return Links(hears & ~own, closed / jnp.sum(closed, axis=1, keepdims=True), ALL_PAIRS)
     if not isinstance(hears, jax.core.Tracer) and not np.allclose(np.sum(hears, axis=1), 1, rtol=0, atol=_TOLERANCE):
         row = int(np.argmax(np.abs(np.sum(hears, axis=1) - 1)))
         raise UserError(f"the weights of client {row} in hears sum to {np.sum(hears[row]):g}; rows must sum to 1")
-    return Links((hears != 0) & ~own, jnp.asarray(hears), ALL_PAIRS)
+    return Links((hears != 0) & ~own, hears, ALL_PAIRS)

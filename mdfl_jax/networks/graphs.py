@@ -17,7 +17,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbering import natural, numbered_clients
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.types import Array
 
 SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
 LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
@@ -222,7 +221,7 @@ class Graph(NamedTuple):
     """
 
     draw: Callable[[GraphParams, jax.Array, int], Any]
-    at: Callable[[Any, jax.Array, int], Array] = lambda drawn, round_index, num_clients: drawn
+    at: Callable[[Any, jax.Array, int], jax.Array] = lambda drawn, round_index, num_clients: drawn
     directed: bool = False
     fixed: bool = True
     regular: bool = False
@@ -334,8 +333,7 @@ GRAPHS.register(
 )(Graph(_star))
 
 GRAPHS.register("complete", doc="Everybody hears everybody.", formula="i hears j for all j != i")(
-    # The links are a constant of the program, by which rules know that all hear the same (exchange/neighbourhood.py).
-    Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), lambda drawn, t, n: ~np.eye(n, dtype=bool), regular=True)
+    Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True)
 )
 
 GRAPHS.register(

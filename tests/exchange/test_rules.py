@@ -12,14 +12,10 @@ from small import told
 from tiny import tiny_config
 
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.core.types import Held, Links, RoundContext
-from mdfl_jax.exchange.active import links_of_active
+from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
-from mdfl_jax.exchange.neighbourhood import all_hear_the_same, comparators, losses_of, sum_of_ranked
-from mdfl_jax.networks.fixed import fixed_graph
-from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.exchange.neighbourhood import comparators, losses_of, sum_of_ranked
 from mdfl_jax.networks.mixing import metropolis_hastings
-from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 
@@ -200,40 +196,3 @@ def test_a_rule_says_whether_it_reads_the_mixing_weights_and_keeps_the_mean_and_
         context = RoundContext(jax.random.key(0), None, PROGRESS, loss_of)
         found = jax.eval_shape(lambda: aggregate(rule, double._replace(context=context)).models)
         assert found["w"].dtype == jnp.float64
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("unheard", [0, 1, N - 2])
-def test_a_rule_computed_once_for_all_is_that_of_each_client(rule, unheard):
-    everybody, own = ~np.eye(N, dtype=bool), np.random.default_rng(2).normal(size=(N, D))
-    own[5], own[[4, 2, 0, 9, 3, 10, 1, 8, 6][:unheard]] = 20, np.nan
-    apart, context = combined(rule, everybody, own, own), RoundContext(jax.random.key(0), None, PROGRESS, loss_of)
-    clear = np.isfinite(own).all(axis=1)
-    if not unheard:
-        assert AGGREGATIONS.traits(rule).same_for_all == (np.ptp(apart, axis=0).max() < 1e-5)
-
-    def of_constant_links(own):
-        links = Links(everybody, metropolis_hastings(jnp.asarray(everybody)))
-        return aggregate(rule, Heard(links, own, own, numbers_of_rule(rule), context=context))
-
-    found = jax.jit(of_constant_links)(heard_of(everybody, own, own, None).own)
-    np.testing.assert_allclose(found.models["w"][clear], apart[clear, 1:], rtol=0, atol=1e-5)
-    few = AGGREGATIONS.traits(rule).same_for_all and unheard == N - 2 and found.report.screened.alone.any()
-    assert not few or np.array_equal(found.models["w"], np.float32(own), equal_nan=True)
-
-
-@pytest.mark.parametrize(("wrapped", "same"), [(False, True), (True, False)])
-def test_all_hear_the_same_on_a_complete_graph_unless_some_take_no_part(wrapped, same):
-    network, params = fixed_graph(N, "complete"), GraphParams()
-    found = []
-    if wrapped:
-        network, params = partial_participation(network), ParticipationParams(params, 0.5, 1)
-
-    def step(key):
-        held = Held(jnp.ones(N, jnp.int32), jnp.ones((N, 2), jnp.int32))
-        state = network.init(params, key, held)
-        links = links_of_active(network.step(params, key, jnp.int32(0), state, held)[1])
-        found.append(all_hear_the_same(Heard(links, held, held)))
-
-    jax.eval_shape(step, jax.random.key(0))
-    assert found == [same]

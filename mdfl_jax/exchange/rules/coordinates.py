@@ -10,7 +10,6 @@ from mdfl_jax.exchange.neighbourhood import Neighbourhood, RobustNumbers, for_on
     "median",
     RobustNumbers,
     weighs=False,
-    same_for_all=True,
     formula="x_i+ = median of x_i and the y_j heard, coordinate by coordinate",
     cite="yin2018; fang2022: BRIDGE-M",
 )

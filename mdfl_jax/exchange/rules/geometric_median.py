@@ -18,7 +18,6 @@ class GeometricMedianNumbers(RobustNumbers):
     "geometric_median",
     GeometricMedianNumbers,
     weighs=False,
-    same_for_all=True,
     formula="x_i+ = argmin_z sum over x_i and the y_j heard of ||z - y_j||;  "
     "z <- sum b_j y_j / sum b_j, b_j = 1 / max(nu, ||z - y_j||), from z = 0",
     cite="pillutla2022",

@@ -39,7 +39,6 @@ def best(near: Neighbourhood, count: jax.Array | int) -> Decision:
     "krum",
     KrumNumbers,
     weighs=False,
-    same_for_all=True,
     rejects=True,
     formula="x_i+ = the one of the n models x_i and y_j whose squared distances to its n - f - 2 nearest others have "
     "the least sum",
@@ -58,7 +57,6 @@ def krum(near: Neighbourhood) -> Decision:
     "multi_krum",
     KrumNumbers,
     weighs=False,
-    same_for_all=True,
     rejects=True,
     formula="x_i+ = mean of the n - f models with the least scores of krum",
     cite="blanchard2017",

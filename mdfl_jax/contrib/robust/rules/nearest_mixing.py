@@ -58,7 +58,6 @@ for _rule, _numbers in OF_RULES.items():
         f"nnm_{_rule.__name__}",
         _numbers,
         weighs=False,
-        same_for_all=_rule is not trimmed_mean,  # which never cuts the own model
         formula=f"y_j <- mean of the n - f models nearest to y_j, its own included;  then {_rule.__name__}",
         cite="allouah2023",
     )(nearest_first(_rule))

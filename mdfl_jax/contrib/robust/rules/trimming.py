@@ -52,7 +52,6 @@ def trimmed_mean(near: Neighbourhood) -> jax.Array:
     "trimmed_mean_of_all",
     BoundedNumbers,
     weighs=False,
-    same_for_all=True,
     formula="x_i+ = (sum of x_i and the y_j heard, without the f largest and f smallest of each coordinate) "
     "/ (n - 2 f), with n models, the own one included",
     cite="yin2018",
