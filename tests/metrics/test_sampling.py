@@ -14,10 +14,11 @@ from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.engine.simulation import simulate
 from mdfl_jax.metrics import over_clients
-from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, half_width, sampled_scores
+from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
+from mdfl_jax.tasks.scoring import GROUPS
 
 N = 12
 
@@ -56,6 +57,23 @@ def test_the_error_of_clients_is_that_of_a_stratified_sample():
     assert found == pytest.approx(np.sqrt(variance), rel=1e-5)
     everyone = jnp.ones(20, jnp.float32)
     assert error_of_clients(jnp.float32(accuracy), everyone, jnp.asarray(is_mobile)) == 0
+
+
+def test_the_error_of_samples_is_that_of_a_jackknife():
+    """Of a plain mean over groups of equal size, the jackknife is the standard error of the groups' means."""
+    rng = np.random.default_rng(1)
+    right, weight = rng.random((3, 80)), np.array([1.0, 2.0, 5.0])
+    without = np.array([[row[np.arange(80) % GROUPS != g].mean() for row in right] for g in range(GROUPS)])
+    means = [(weight @ right / weight.sum())[np.arange(80) % GROUPS == g].mean() for g in range(GROUPS)]
+    expected = np.sqrt((1 - 0.4) * np.var(means, ddof=1) / GROUPS)
+    assert error_of_samples(jnp.float32(without), jnp.float32(weight), 0.4) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_half_width_is_students():
+    assert half_width(0, 100, np.array([0.0, 0.02])) == pytest.approx(2.093 * 0.02, rel=1e-3)  # 19 degrees of freedom
+    assert half_width(12, 0, np.array([0.02, 0.0])) == pytest.approx(2.228 * 0.02, rel=1e-3)  # 10
+    assert half_width(12, 100, np.array([0.03, 0.04])) == pytest.approx(2.0555 * 0.05, rel=1e-2)  # 26.6
+    assert half_width(12, 100, np.zeros(2)) == 0
 
 
 @cache

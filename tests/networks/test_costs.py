@@ -1,4 +1,4 @@
-"""Sums of many rounds, what is judged in single precision, and speeds as drawn."""
+"""Sums of many rounds, what is judged in single precision, speeds as drawn, and the load of a link."""
 
 import jax
 import jax.numpy as jnp
@@ -6,19 +6,26 @@ import numpy as np
 import pytest
 from worlds import holding, played
 
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.links import ALL_PAIRS
+from mdfl_jax.core.message_bits import sparse_bits, total_bits, words
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.costs import (
     SHORT_CONTACTS,
     CostParams,
+    LinkLoad,
     Work,
     add,
     client_speeds,
     in_time,
     link_filter,
     no_total,
+    probe,
 )
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
@@ -76,3 +83,30 @@ def test_speeds_have_mean_one_and_the_ratio_that_is_asked_for():
     dealt = [sorted(np.asarray(client_speeds(CostParams(speed_ratio=4.0), jax.random.key(k), 7))) for k in (0, 1)]
     assert dealt == [[1 / 16, 1 / 16, 1 / 4, 1 / 4, 1, 1, 1]] * 2
     np.testing.assert_array_equal(client_speeds(CostParams(speeds=[2, 0.5]), jax.random.key(0), 2), [2, 0.5])
+
+
+MODEL = {"w": jax.ShapeDtypeStruct((5, 4), jnp.float32), "b": jax.ShapeDtypeStruct((4,), jnp.float32)}
+DENSE = 24 * 32
+LOADS = {
+    "dpsgd": LinkLoad(1, DENSE, 32 + 5),  # the least is one of 24 coordinates, and which
+    "sgp": LinkLoad(1, DENSE + 32),  # the model and its weight
+    "gradient_tracking": LinkLoad(2, 2 * DENSE),  # two messages from the second round on
+    "kgt": LinkLoad(2, 2 * DENSE),
+    "dmgt_svrg": LinkLoad(4, 4 * DENSE),  # each of two steps of gossip
+    "local_only": LinkLoad(1, DENSE),  # nothing is sent: a whole model is assumed
+}
+
+
+def test_load_of_a_link():
+    for name, expected in LOADS.items():
+        load = probe(ALGORITHMS[name](Settings()), MODEL)(resolved(name, "", {}).traced())
+        assert load[:2] == expected[:2], name
+    assert probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced()) == LOADS["dpsgd"]
+
+
+def test_load_follows_the_numbers_of_a_point():
+    """PaME sends a share of the coordinates and their indices; one program serves all shares."""
+    load = probe(ALGORITHMS["pame"](Settings()), MODEL)
+    for share, count in ((0.25, 6), (0.5, 12), (1.0, 24)):
+        numbers = PaMENumbers(transmission=share).traced()
+        assert load(numbers)[:2] == (1, total_bits(words(sparse_bits(24, count, 32))))
