@@ -192,7 +192,7 @@ class PrivacyConfig(Section):
         few = f"0 or at least algorithm.batch_size, which is {batch}"
         yield "privacy.largest_batch", 0 < self.largest_batch < batch, few
         if self.target_epsilon:
-            cut = "0 with privacy.target_epsilon: a client with more samples may draw more than fit, which the noise ignores"
+            cut = "0 with privacy.target_epsilon: the noise is found as if all drawn samples fit"
             yield "privacy.largest_batch", self.largest_batch > 0, cut
             none = f"larger: no noise reaches it in {whole.rounds} rounds at privacy.delta {self.delta:g}"
             yield "privacy.target_epsilon", self.solved(whole) is None, none

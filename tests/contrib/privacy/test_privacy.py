@@ -181,7 +181,7 @@ REFUSED = [
     ({"privacy.largest_batch": 9, "algorithm.batch_size": 10}, "at least algorithm.batch_size, which is 10"),
     (
         {"privacy.largest_batch": 9, "algorithm.batch_size": 8, "privacy.noise": 0.0, "privacy.target_epsilon": 8.0},
-        "it must be 0 with privacy.target_epsilon: a client with more samples",
+        "it must be 0 with privacy.target_epsilon: the noise is found as if",
     ),
     ({"algorithm.name": "dfedsam"}, "dfedsam releases two gradients of one minibatch"),
     ({"algorithm.name": "dmgt_svrg"}, "dmgt_svrg releases gradients over all samples"),
