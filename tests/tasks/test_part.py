@@ -53,6 +53,23 @@ def logits_of(task, models):
     return np.asarray(gathered, np.float64)[:, :total]
 
 
+def test_the_scores_of_a_part_against_loops():
+    task = toy_task(5, dataset=toy_dataset(num_test=45))
+    models, key = models_of(task, 5), jax.random.key(7)
+    logits, labels = logits_of(task, models), np.asarray(task.data.y_test)
+    score, without = jax.jit(lambda m: task.scoring.part.evaluate(task.data, None, m, key, 33))(models)
+    sample = np.asarray(draw_part(key, jnp.asarray(labels), 33))
+    for i in range(5):
+        right = [logits[i, k].argmax() == labels[k] for k in sample]
+        losses = [np.log(np.exp(logits[i, k]).sum()) - logits[i, k, labels[k]] for k in sample]
+        assert score.accuracy[i] == pytest.approx(np.mean(right), rel=1e-6)
+        assert score.loss[i] == pytest.approx(np.mean(losses), rel=1e-4)
+        for g in range(GROUPS):
+            rest = [r for place, r in enumerate(right) if place % GROUPS != g]
+            assert without[g, i] == pytest.approx(np.mean(rest), rel=1e-6)
+    assert np.ptp(np.asarray(without)) > 0
+
+
 def test_the_scores_of_a_part_of_a_regression():
     """R^2 is no mean over samples: without a group it is that of the others, with their own total variance."""
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from functools import cache, partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -88,6 +89,22 @@ def test_a_stopped_run_holds_still_and_counts_nothing():
     diverging = run(1e-3, lr=1e18)
     assert int(diverging.rounds_done[-1]) < 60
     assert not np.isfinite(diverging.objective[-1])
+
+
+@pytest.mark.long
+def test_double_precision_reaches_what_single_cannot():
+    def final(precision):
+        task = regression("linear", N, DIM, 40, precision=precision)
+        simulation = simulate(task, spatial(N, 3), dpsgd(), Schedule(300, 100))
+        numbers = Hparams(LinearNumbers(), EVERYBODY, LocalNumbers(lr=np.float32(0.2)))
+        return jax.jit(simulation)(numbers, jax.random.key(0))
+
+    with jax.enable_x64(True):
+        metrics = final("float64")
+        assert metrics.objective.dtype == jnp.float64
+        assert metrics.consensus_distance[-1] < 1e-12
+        assert int(metrics.messages[-1, 0]) == 300 * (N - 1)
+    assert final("float32").objective.dtype == jnp.float32
 
 
 def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
