@@ -75,6 +75,20 @@ def written(name, clients):
     return str(path)
 
 
+@functools.cache
+def models_kept(clients, shapes):
+    """The path of a file with the models of so many clients, as a study keeps them; ``shapes`` are (leaf, shape)."""
+    from mdfl_jax.storage.model_files import Header, write
+
+    path, rng = (
+        folder() / f"models{clients}of{len(shapes)}{shapes[0][0][:1]}.safetensors",
+        np.random.default_rng(clients),
+    )
+    tensors = {f"clients/params/{leaf}": rng.normal(0, 0.5, (clients, *s)).astype(np.float32) for leaf, s in shapes}
+    write(path, Header("drawn", "drawn", "drawn", 0, 1, 0.5), tensors)
+    return str(path)
+
+
 def grid(rule):
     return {"network.mobility": rule, "network.radius": 1.5, **ON_GRID, "radio.reference_loss": 102.0}
 
@@ -93,6 +107,7 @@ COUNTED = {
 TIMED = {"cost.seconds_per_sample": 0.4, "cost.speed_spread": 0.5}
 SIGNAL = {"radio.name": "log_distance"}
 SOFTMAX = {"data.name": "small"}
+PRIVATE = {**SOFTMAX, "privacy.clip": 1.0, "privacy.public": "labels,moments"}
 SLOTS = {
     "problem": {
         "logistic": {"data.name": "synthetic:logistic"},
@@ -119,6 +134,11 @@ SLOTS = {
     "leaves": {
         "shared": {**SOFTMAX, "model.shared": "*/kernel"},
         "trainable": {**SOFTMAX, "model.trainable": "*/kernel"},
+    },
+    "start": {"kept": {"model.pretrained": "kept"}},
+    "privacy": {
+        "clipped": {**PRIVATE},
+        "noisy": {**PRIVATE, "privacy.noise": 0.3},
     },
     "samples": {
         "relays": {**SOFTMAX, "network.relays": 1, "network.num_mobile": 2},
@@ -315,6 +335,12 @@ def configured(choices, clients, rounds, every):
     for path in ("graph.file", "trace.file", "presence.file"):
         if path in found:
             found[path] = written(found[path], clients)
+    if "model.pretrained" in found:
+        layer = (("Dense_0/bias", (3,)), ("Dense_0/kernel", (9, 3)))[found.get("model.trainable", "") != "" :]
+        shapes = layer if found["data.name"] == "small" else (("w", (SYNTHETIC["data.dimension"],)),)
+        found["model.pretrained"] = models_kept(clients, shapes)
+        one = clients % 2 or choices.get("algorithm") in (*SERVER, "server_fedavg")  # a server has one model
+        found["model.pretrained_clients"] = "mean" if one else "own"
     on_grid = "network.grid_size" in found
     for path in ("server.units", "energy.chargers"):
         if path in found:

@@ -3,6 +3,8 @@
 Everything else of the slow simulator asks for draws by their meaning. The laws of the draws have tests of their own.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -132,6 +134,16 @@ class Draws:
     def epoch_words(self, t, epochs, samples):
         return np.asarray(jax.random.bits(stream(self.batch_key(t), "epochs"), (epochs, samples), jnp.uint32))
 
+    @functools.lru_cache(2)  # noqa: B019 -- few are held
+    def poisson_sample(self, t, step, sizes):
+        """An integer below the size for each of these: those below B are drawn with chance B / size."""
+        key = folded(self.batch_key(t), step, number_of("privacy sampling"))
+        return np.asarray(jax.random.randint(key, (len(sizes),), 0, jnp.asarray(sizes)))
+
+    @functools.lru_cache(2)  # noqa: B019 -- few are held
+    def noise_of_gradients(self, t, step, shapes):
+        return self.normal_leaves(folded(self.batch_key(t), step, number_of("privacy noise")), shapes)
+
     def collected(self, t, rate, sizes):
         key = folded(stream_at(self.key, "partition", t), number_of("collecting"))
         return np.asarray(jax.random.randint(key, (self.n, rate), 0, jnp.maximum(jnp.asarray(sizes)[:, None], 1)))
@@ -171,9 +183,11 @@ class Draws:
     def normal(self, key, shape):
         return numpy(jax.random.normal(key, shape))
 
-    def noise_of_attackers(self, t, which, sizes, key=None):
+    def normal_leaves(self, key, shapes):
         """[N, d], standard normal numbers in the place of vectors whose leaves have these shapes."""
+        parts = [self.normal(folded(key, leaf), (self.n, *shape)) for leaf, shape in enumerate(shapes)]
+        return np.concatenate([part.reshape(self.n, -1) for part in parts], axis=1)
+
+    def noise_of_attackers(self, t, which, shapes, key=None):
         key = self.batch_key(t) if key is None else key
-        key = folded(stream(key, "algorithm"), number_of("sending"), which, 0)
-        parts = [self.normal(folded(key, leaf), (self.n, *size)).reshape(self.n, -1) for leaf, size in enumerate(sizes)]
-        return np.concatenate(parts, axis=1)
+        return self.normal_leaves(folded(stream(key, "algorithm"), number_of("sending"), which, 0), shapes)

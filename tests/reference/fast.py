@@ -19,6 +19,7 @@ from mdfl_jax.core.message_bits import total_bits
 from mdfl_jax.core.trees import leaf_paths, ravel
 from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.networks.costs import CostParams
+from mdfl_jax.study.runner import Program
 
 
 def resolved(experiment):
@@ -71,23 +72,28 @@ class Batch:
     def compute(self):
         """[runs][1 + evaluations] of `Seen`, from before the first round on."""
         simulation = self.simulation
-        devices = None if simulation.mesh else jax.devices()[:1]
-        placement = Placement(simulation, len(self.runs), devices=devices)
-        inputs = placement.inputs(self.hparams, self.words)
-        programs = self.compiler.programs(placement, inputs[0], inputs[0])
-        carries, metrics, _ = programs.init(placement.data, inputs)
-        self.clients = [jax.tree.map(lambda x: np.asarray(x)[0], carry.clients) for carry in carries]
-        found = [[self.seen(carry, each)] for carry, each in zip(carries, metrics)]
+        program = Program(self.study, self.group, self.compiler, len(self.runs))
+        if not simulation.mesh:
+            program.placement = Placement(simulation, len(self.runs), devices=jax.devices()[:1])
+        program.take(self.runs)
+        program.compile()
+        metrics, _ = program.start()
+        self.clients = [jax.tree.map(lambda x: np.asarray(x)[0], carry.clients) for carry in program.carry]
+        found = [[each] for each in self.seen(program.carry, metrics)]
         for _ in range(simulation.num_evaluations):
-            carries, metrics = programs.advance(placement.data, inputs, carries)
-            for run, carry, each in zip(found, carries, metrics):
-                run.append(self.seen(carry, each))
+            metrics = program.advance()
+            for run, each in zip(found, self.seen(program.carry, metrics)):
+                run.append(each)
         return found
 
-    def seen(self, carry, metrics):
+    def seen(self, carries, metrics):
+        """What is seen of each run."""
+        return [self.seen_of(carry, {k: x[run] for k, x in metrics.items()}) for run, carry in enumerate(carries)]
+
+    def seen_of(self, carry, metrics):
         carry = jax.tree.map(lambda x: np.asarray(x)[0], carry._replace(clients=None))
         models = ravel(self.simulation.models(carry)[0])[0]
-        values = {name: double(np.asarray(value)[0]) for name, value in metrics.items()}
+        values = {name: double(value) for name, value in metrics.items()}
         values["bits"] = total_bits(values["bits"]) if values["bits"].ndim == 2 else values["bits"]
         return Seen(double(models), values, innermost(carry.network))
 
@@ -139,12 +145,15 @@ class Batch:
 
     def samples(self, index):
         clients, data = self.clients[index], self.simulation.data
+        numbers, area = self.hparams[index].task, None
+        if hasattr(clients, "numbers"):  # of a private task
+            clients, numbers = clients.inner, numbers.inner
         if data is None:
             n = self.simulation.num_clients
             train = [[double(x)[i] for i in range(n)] for x in clients.train]
             return {"samples": {"train": train, "test": tuple(map(double, clients.test))}}
         held = clients.held
-        numbers, area, inner = self.hparams[index].task, None, clients
+        inner = clients
         if hasattr(held, "held"):  # collecting: the clients of the task are the regions
             inner, held, area = held, held.held, (double(numbers.low), double(numbers.high))
         ends = held.first + held.num_samples

@@ -9,12 +9,15 @@ from mdfl_jax.study import make_study
 from tests.reference.draws import Draws
 from tests.reference.fast import Batch, resolved
 from tests.reference.simulator import Simulator
+from tests.reference.task import kept_models
 
 MODELS = 1e-5  # of the size of the models
 SCORES = 2e-4  # of a metric that is computed from models: sums over samples and rounds in single precision
 SMALL = 3e-3  # values below are compared with this size: the distance of equal models is their rounding
 ROUNDING = 1e-7  # of the size of a model, by which single precision may be off
 ADAM = 3  # times as far apart: it divides by the size of a gradient, and so by that of a small one's rounding
+COUNTS = ("seconds", "joules", "survivors", "energy_left", "harvested", "attacker", "released_steps", "epsilon")
+SCORED = ("accuracy", "loss", "mean_model_accuracy", "mean_model_loss", "consensus_distance", "objective")
 LARGE = 1e6  # models of a run that explodes are not compared any longer
 
 
@@ -96,19 +99,17 @@ class Expected:
         for name in ("links", "heard", "rejected", "present", "met_server", "relay_upload", "relay_download"):
             if name in have:
                 exact[name] = np.stack([each[name] for each in self.records])
-        for name in ("seconds", "joules", "survivors", "energy_left", "harvested", "attacker"):
-            if name in self.scores:
-                exact[name] = self.scores[name]
-        scored = {"train_loss": self.over_works("train_loss")}
-        for name in ("accuracy", "loss", "mean_model_accuracy", "mean_model_loss", "consensus_distance", "objective"):
-            if name in self.scores:
-                scored[name] = self.scores[name]
+        exact |= {name: self.scores[name] for name in COUNTS if name in self.scores}
+        scored = {name: self.scores[name] for name in SCORED if name in self.scores}
+        scored["train_loss"] = self.over_works("train_loss")
         return exact, scored
 
 
 def slow_run(batch, index, found, rounds=None):
     """The slow simulator of a run; ``rounds`` are draws by which places, first models and heard ones are rounded."""
     given, c = batch.given(index, found), resolved(batch.experiments[index])
+    if c["model.pretrained"]:
+        given["models"] = kept_models(c, given["leaves"])
     if rounds is not None:
         rng = np.random.default_rng(rounds)
         given["rounded"] = lambda x: x + ROUNDING * max(np.abs(x).max(initial=0), 0.1) * rng.normal(size=x.shape)

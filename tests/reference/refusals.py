@@ -67,6 +67,10 @@ def rule(c):
     return value(c, "algorithm.aggregation", "mean")
 
 
+def private(c):
+    return "privacy.clip" in c
+
+
 def partial(c):
     """Whether neighbours are picked, or rounds left out, for the algorithm."""
     period = (value(c, "algorithm.period_min", 1) + value(c, "algorithm.period_max", 1)) // 2
@@ -156,6 +160,22 @@ TABLE = [
             {*ONE_STEP, "kgt", "dfedavgm", "squarm_sgd", "server_fedavg", *SERVER} - {"pame"}, "they know no parts"),
     Refusal("parts of models", "regressions that draw their data",
             lambda c: (value(c, "model.shared") or value(c, "model.trainable")) and c["data.name"] != "small", "one leaf"),
+    Refusal("private gradients", "algorithms whose releases are not counted", lambda c: private(c) and algorithm(c) not in
+            ("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer", "dsgdm_n",
+             "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"), "they tell more"),
+    Refusal("private gradients", "epochs", lambda c: private(c) and value(c, "algorithm.local_epochs", 0),
+            "minibatches are drawn by chance"),
+    Refusal("private gradients", "rules that judge by losses", lambda c: private(c) and rule(c) in ("reputation", "ubar"),
+            "losses have no noise"),
+    Refusal("private gradients", "regressions that draw their data", lambda c: private(c) and c["data.name"] != "small",
+            "the seed draws the samples"),
+    Refusal("private gradients", "collecting", lambda c: private(c) and value(c, "data.collect", 0), "samples are shared"),
+    Refusal("private gradients", "models of an earlier study", lambda c: private(c) and value(c, "model.pretrained"),
+            "they tell of samples"),
+    Refusal("private gradients", "contacts that end within messages", lambda c: private(c) and
+            value(c, "cost.short_contact", "ignore") not in ("ignore", "largest"), "nobody knows what has arrived"),
+    Refusal("private gradients", "attackers that pass on what is not sent", lambda c: private(c) and attack(c) in
+            ("mimic", "replay", "backdoor"), "the account does not know of it"),
     Refusal("relays", "clients without places", lambda c: value(c, "network.relays", 0) and
             (lacks_places(c) or value(c, "network.mobility") in ("contacts", "trace", "random_walk")), "they stand somewhere"),
     Refusal("relays", "regressions that draw their data",

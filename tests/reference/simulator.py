@@ -220,6 +220,8 @@ class Simulator:
         period = (c["algorithm.period_min"] + c["algorithm.period_max"]) // 2
         if not algorithm.participates and (c["algorithm.participation"] < 1 or period > 1):
             network = wrappers.Picks(network, c, draws, algorithm.fixed, period)
+        if math.isfinite(c["privacy.clip"]):
+            network = self.layers["account"] = wrappers.Account(network, c, draws, algorithm.gradients)
         if c["attack.name"]:
             everybody = not algorithm.uses_links and not c["server.pattern"]
             everybody = everybody or c["algorithm.name"] in ("allreduce", "local_only", "server_fedavg")
@@ -268,11 +270,8 @@ class Simulator:
         self.messages, self.bits = self.messages + messages, self.bits + bits
         if self.costs:
             self.costs.add(stats, links, heard, stats.link_bits, seen["moved_after"])
-            layer = self.network
-            while layer is not None:
-                if isinstance(layer, wrappers.Wrapper):
-                    layer.observe(t, seen, heard, stats, self.costs.joules)
-                layer = getattr(layer, "inner", None)
+        for layer in self.layers.values():
+            layer.observe(t, seen, heard, stats, self.costs.joules if self.costs else None)
         return self.record(r, links, stats, heard, there)
 
     def renew(self, links):
@@ -360,6 +359,10 @@ class Simulator:
             battery = self.layers["battery"]
             found["survivors"], found["energy_left"] = np.mean(battery.left > 0), battery.left
             found["harvested"] = battery.harvested
+        if "account" in self.layers:
+            held, numbers = self.task.held, (self.c["privacy.noise"], self.c["privacy.delta"])
+            rows = [(k, held[i], *numbers) for i, k in enumerate(self.layers["account"].released)]
+            found["released_steps"], found["epsilon"] = self.layers["account"].released, np.array(rows)
         if "attack" in self.layers:
             found["attacker"] = self.layers["attack"].are
         return found

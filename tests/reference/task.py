@@ -8,6 +8,7 @@ import math
 from fnmatch import fnmatchcase
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from tests.reference.attacks import poisoned
 
@@ -19,6 +20,14 @@ def softmax_loss(outputs, labels):
     slopes = np.exp(shifted) / total
     slopes[np.arange(len(labels)), labels] -= 1
     return (np.log(total) - shifted)[np.arange(len(labels)), labels], slopes
+
+
+def kept_models(c, leaves):
+    """[N, d], the models from which clients start: each from its own of a file, or all from the mean of these."""
+    file, n = load_file(c["model.pretrained"]), c["network.num_clients"]
+    own = np.concatenate([file[f"clients/params/{name}"].reshape(-1, math.prod(s)) for name, s in leaves], axis=1)
+    own = own.astype(float)
+    return own if c["model.pretrained_clients"] == "own" else np.tile(own.mean(axis=0), (n, 1))
 
 
 def undecided(outputs):
@@ -141,7 +150,7 @@ class Softmax(Task):
         self.held = [len(own) for own in self.of_client]
 
     def ready(self, x, samples):
-        return ((x - samples["mean"]) / samples["std"]).reshape(len(x), -1)
+        return ((x - samples["mean"]) / samples["std"]).reshape(len(x), math.prod(x.shape[1:]))
 
     # Collecting on the way: each round some samples of the region where a client is; it keeps those of W rounds.
 
@@ -177,19 +186,42 @@ class Softmax(Task):
         size = c["algorithm.batch_size"]
         if not own:
             return 0.0, np.zeros_like(w)
+        if math.isfinite(c["privacy.clip"]):
+            return self.private_gradient(i, w, t, step, attacks)
         if batch is None and size and not whole:
             batch = self.draws.minibatch(t, step, i, len(own), size)
         chosen = own if batch is None else [own[k] for k in batch]
         if not chosen:
             return 0.0, np.zeros_like(w)
+        losses, found = self.of_samples(w, chosen, attacks)
+        return losses.mean(), self.sums(len(chosen), whole) * found.mean(axis=0)
+
+    def of_samples(self, w, chosen, attacks):
+        """The losses of some samples [S], and their gradients [S, d]."""
         x, y = self.x[chosen], self.y[chosen]
         if attacks:
-            x, y = poisoned(c, chosen, x, y, self.classes, self.x.max())
+            x, y = poisoned(self.c, chosen, x, y, self.classes, self.x.max())
         x = self.ready(x, self.samples)
         losses, slopes = softmax_loss(self.outputs(w, x), y)
-        of = {"Dense_0/kernel": x.T @ slopes / len(y), "Dense_0/bias": slopes.mean(axis=0)}
-        found = np.concatenate([of[name].ravel() for name, _ in self.leaves])
-        return losses.mean(), self.sums(len(y), whole) * found
+        of = {"Dense_0/kernel": x[:, :, None] * slopes[:, None], "Dense_0/bias": slopes}
+        return losses, np.concatenate([of[k].reshape(len(y), math.prod(s)) for k, s in self.leaves], axis=1)
+
+    def private_gradient(self, i, w, t, step, attacks):
+        """(sum of g min(1, C / |g|) + sigma C z) / M (Abadi 2016); M = min(B, n): each is drawn with chance M / n."""
+        c, own, size = self.c, self.of_client[i], self.c["algorithm.batch_size"]
+        clip, mean_size = c["privacy.clip"], min(size or len(own), len(own))
+        if size:
+            sizes = np.repeat(np.maximum(self.held, 1), self.held)
+            sizes = np.append(sizes, np.full(self.total - len(sizes), max(self.held[-1], 1)))  # samples of nobody
+            first = sum(self.held[:i])
+            below = self.draws.poisson_sample(t, step, tuple(sizes.tolist()))[first : first + len(own)]
+            own = [sample for sample, drawn in zip(own, below) if drawn < size]
+        losses, each = self.of_samples(w, own, attacks)
+        norms = np.linalg.norm(each, axis=1, keepdims=True)
+        total = (each * np.minimum(1, clip / np.maximum(norms, 1e-300))).sum(axis=0)
+        shapes = tuple(shape for _, shape in self.leaves)
+        total += c["privacy.noise"] * clip * self.draws.noise_of_gradients(t, step, shapes)[i]
+        return losses.sum() / max(len(own), 1), self.sums(size or len(own), False) * total / mean_size
 
     def score(self, w):
         outputs = self.outputs(w, self.x_test)

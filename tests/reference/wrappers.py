@@ -233,6 +233,26 @@ class Clocks(Wrapper):
         return links
 
 
+class Account(Wrapper):
+    """Counts the noised gradients of which others may know: those up to the last round in which a client has sent."""
+
+    def __init__(self, inner, c, draws, gradients):
+        self.gradients = gradients
+        super().__init__(inner, c, draws)
+
+    def start(self):
+        self.steps, self.released = np.zeros(self.n, int), np.zeros(self.n, int)
+
+    def links(self, t, seen):
+        return self.inner.links(t, seen)
+
+    def observe(self, t, seen, heard, stats, joules):
+        before = self.steps
+        self.steps = before + self.gradients * stats.computed
+        late = self.c["algorithm.name"] == "pame"  # which sends before it steps
+        self.released = np.where(stats.messages > 0, before if late else self.steps, self.released)
+
+
 class Picks(Wrapper):
     """Each client picks a share of its neighbours, in the rounds of the period (PaME V-D)."""
 
