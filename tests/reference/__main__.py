@@ -75,16 +75,32 @@ def kept():
 def draw(minutes, seed, before, tally_file=None):
     """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}.
 
-    Pairs that are often in the matrix ``before`` are drawn less often, and those that are refused once.
+    Pairs that are often in the matrix ``before`` are drawn less often, those that are refused once. Without it every
+    second draw has one of `TOGETHER`, in turn, and some refused pairs are tried beside each draw.
     """
     import jax
 
-    from tests.reference.configurations import ENOUGH, PAIRS, SLOTS, capabilities, drawn, is_refused, pair
+    from tests.reference.configurations import (
+        ENOUGH,
+        PAIRS,
+        REFUSED,
+        SLOTS,
+        TOGETHER,
+        capabilities,
+        drawn,
+        is_refused,
+        of_refused,
+        pair,
+    )
     from tests.reference.refusals import reasons
 
     rng, found, until = random.Random(seed), {}, time.monotonic() + 60 * minutes
     pairs = [(a, b) for a, b in itertools.combinations(PAIRS, 2) if a[0] != b[0]]
     rng.shuffle(pairs)
+    turns, refused = (
+        itertools.cycle(rng.sample(TOGETHER, len(TOGETHER))),
+        iter(() if before else of_refused(rng, pairs, reasons)),
+    )
     seen = Counter()
     for (a, b), counts in before.items():
         a, b = choice_of(a), choice_of(b)
@@ -96,22 +112,24 @@ def draw(minutes, seed, before, tally_file=None):
         if count % 20 == 19:
             jax.clear_caches()  # a compiled program holds some 20 MiB
         wanted = min(pairs, key=seen.__getitem__)
-        one = drawn(rng, wanted, seen, reasons, grows=bool(before))
-        if tally_file:
-            now_drawn(tally_file).write_text(f"{one.changes()}")
-        try:
-            verdicts = tried(one)
-        except Exception as error:
-            print(f"{one.changes()}\n  {error}\n  leaving out what can be left out ...", file=sys.stderr, flush=True)
-            raise SystemExit(smallest(one, error)) from None
-        for choices, verdict in verdicts:
-            if verdict == "refused":
-                seen[wanted] += ENOUGH // 3
-            else:
-                had = {"algorithm": "dpsgd", **choices}
-                seen.update(itertools.combinations([(slot, had[slot]) for slot in SLOTS if slot in had], 2))
-            for each in itertools.combinations(capabilities(choices), 2):
-                found.setdefault(each, Counter())[verdict] += 1
+        one = drawn(rng, wanted, seen, reasons, bool(before), next(turns) if count % 2 == 0 and not before else ())
+        for each in (*itertools.islice(refused, REFUSED), one):  # what is refused takes milliseconds
+            if tally_file:
+                now_drawn(tally_file).write_text(f"{each.changes()}")
+            try:
+                verdicts = tried(each)
+            except Exception as error:
+                told = f"{each.changes()}\n  {error}\n  leaving out what can be left out ..."
+                print(told, file=sys.stderr, flush=True)
+                raise SystemExit(smallest(each, error)) from None
+            for choices, verdict in verdicts:
+                if verdict == "refused":
+                    seen[wanted] += ENOUGH // 3 * (each is one)
+                else:
+                    had = {"algorithm": "dpsgd", **choices}
+                    seen.update(itertools.combinations([(slot, had[slot]) for slot in SLOTS if slot in had], 2))
+                for names in itertools.combinations(capabilities(choices), 2):
+                    found.setdefault(names, Counter())[verdict] += 1
         if tally_file:
             Path(tally_file).write_text(json.dumps([[*pair, dict(counts)] for pair, counts in found.items()]))
 

@@ -261,18 +261,23 @@ ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
-MEETING = {  # what reads or holds the state of others, where most faults were: half of the draws have some together
+MEETING = {  # what reads or holds the state of others, where most faults were: every second draw has some together
     "algorithm": ASYNCHRONOUS,
     "aggregation": ("reputation", "ubar"),
     "clock": ("at once", "in contact"),
     "work": ("epochs", "equal epochs"),
     "leaves": ("shared",),
     "presence": ("markov", "poisson", "table"),
+    "newcomers": ("initial",),
+    "start": ("kept",),
+    "privacy": ("noisy",),
+    "cost": ("counted", "received bits"),
 }
 TOGETHER = (
     ("algorithm", "aggregation", "clock"), ("aggregation", "work", "leaves"), ("algorithm", "presence", "clock"),
-    ("aggregation", "presence", "leaves"),
+    ("aggregation", "presence", "leaves"), ("start", "presence", "newcomers"), ("privacy", "presence", "cost"),
 )  # fmt: skip
+REFUSED = 300  # refused pairs that are tried beside a draw
 ENOUGH = 20  # cases of a pair: runs of a drawn configuration
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
 
@@ -386,7 +391,15 @@ class Drawn(NamedTuple):
         return found
 
 
-def drawn(rng, wanted, seen, refuses, grows=False):
+def of_refused(rng, pairs, refuses):
+    """The smallest configurations of the pairs that the table says are refused."""
+    for both in pairs:
+        one = Drawn(completed(rng, dict(both)), 6, 4, 1, {})
+        if refuses(configured(*one[:4])):
+            yield one
+
+
+def drawn(rng, wanted, seen, refuses, grows=False, together=()):
     """Draws choices, with those of ``wanted`` among them, and many others that few draws have seen beside them.
 
     Args:
@@ -396,13 +409,14 @@ def drawn(rng, wanted, seen, refuses, grows=False):
       refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
         since what is refused is judged too.
       grows: whether the matrix grows: then more seeds are drawn, and nothing but what it misses.
+      together: slots whose choices of `MEETING` come first, then what is wanted, if it fits them.
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
     any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
     choices, _ = fitting(rng, dict(wanted), clients, refuses)
     slots = set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
-    if rng.random() < 0.5 and not grows:  # some of these together come first, then what is wanted, if it fits them
-        met = completed(rng, {slot: rng.choice(MEETING[slot]) for slot in rng.choice(TOGETHER)})
+    if together:
+        met = completed(rng, {slot: rng.choice(MEETING[slot]) for slot in together})
         more = completed(rng, dict(wanted) | met)
         choices = met if refuses(configured(more, clients, rounds, 1)) else more
     if rng.random() < 0.8:

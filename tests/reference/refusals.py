@@ -139,8 +139,8 @@ TABLE = [
     Refusal("newcomers that begin anew", "algorithms whose sums must be kept",
             lambda c: value(c, "presence.name") and value(c, "presence.newcomers", "kept") != "kept"
             and algorithm(c) in KEEPS_SUMS, "what a client forgets, the others have added"),
-    Refusal("periods", "clocks", lambda c: value(c, "clock.joins") and value(c, "algorithm.period_max", 1) > 1,
-            "turns of slots need not coincide with works"),
+    Refusal("periods", "clocks", lambda c: value(c, "clock.joins") and value(c, "algorithm.period_max", 1) > 1
+            and algorithm(c) != "pame", "turns of slots need not coincide with works, which PaME counts"),
     Refusal("local steps or epochs", "recursions of one step a round",
             lambda c: (value(c, "algorithm.local_steps", 1) > 1 or value(c, "algorithm.local_epochs", 0))
             and algorithm(c) in ONE_STEP, "the step is in the recursion"),
@@ -212,7 +212,7 @@ TABLE = [
             ("radio.fading" in c or "radio.rate" in c), "a disc knows no signal"),
     Refusal("presence", "a server", lambda c: value(c, "presence.name") and server(c), "who is away misses meetings"),
     Refusal("presence of a trace", "a network that follows none", lambda c: value(c, "presence.name") == "trace" and
-            value(c, "trace.gaps") != "absent", "nobody is ever away"),
+            (graph(c) or value(c, "network.mobility") != "trace"), "nobody is ever away"),
     Refusal("batteries", "a server", lambda c: "energy.capacity" in c and server(c), "who is empty misses meetings"),
     Refusal("chargers", "clients without places", lambda c: "energy.chargers" in c and (graph(c) or listed(c)), "no places"),
     Refusal("batteries", "joules of a movement by a trace", lambda c: "energy.capacity" in c and
@@ -250,7 +250,7 @@ TABLE = [
     Refusal("devices that share a run", "clients that they do not divide", lambda c: c["network.num_clients"]
             % value(c, "engine.client_devices", 1), "each has as many clients"),
     Refusal("neighbour lists", "graphs that are matrices", lambda c: value(c, "engine.links") == "lists" and graph(c) in
-            ("star", "complete", "barbell", "erdos_renyi", "random_regular", "small_world", "file"), "no lists of them"),
+            ("star", "complete", "barbell", "erdos_renyi", "random_regular", "small_world"), "no lists of them"),
 ]  # fmt: skip
 
 
