@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "contrib/radios")
 PARTITIONS = "data/partition/__init__.py"
+PRIVATE = "contrib/privacy/test_sgd.py"
 SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
 FOLDED = "contrib/convolutions/test_folded.py::test_folded_is_batch_normalisation"
@@ -176,9 +177,9 @@ MUTANTS = [
     Mutant("contrib/presence/presence.py", "where_moving(self.who, ", "where_moving(self.who | True, ", judged("comers")),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", member("presence")),
     Mutant("exchange/active.py", "return jnp.where(rows_like(moves, new), new, old)", "return new",
-           "algorithms/test_contract.py"),
+           member("presence")),
     Mutant("networks/wrappers/wrapper.py", "params=view.params.inner, before", "before", "networks/test_wrapper.py"),
-    Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", "tasks/test_per_sample.py"),
+    Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", PRIVATE),
     Mutant("core/trees.py", "matches(keys) == inside else", "matches(keys) else", "tasks/test_leaves.py"),
     Mutant("exchange/relay.py", "(relay_following <= end)", "(relay_following < end)", member("fedmobile_u")),
     Mutant("exchange/relay.py", "relays.gives | gets)", "relays.gives)", member("fedmobile_sign")),
@@ -207,8 +208,8 @@ MUTANTS = [
     Mutant("tasks/losses/cross_entropy.py", "jnp.where(there, found, 0.0)", "found", "tasks/losses"),
     Mutant("tasks/losses/squared_error.py", "jnp.square(targets - mean)", "jnp.square(targets)", "tasks/losses"),
     Mutant("tasks/scoring.py", 'side="right")  # of', 'side="left")  # of', "tasks/test_supervised.py"),
-    Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_per_sample.py"),
-    Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_per_sample.py"),
+    Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", PRIVATE),
+    Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", PRIVATE),
     Mutant("tasks/supervised.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "data/test_arrays.py"),
     Mutant("data/dataset.py", "known[place] == client_test", "place >= 0", "data/test_arrays.py"),
     Mutant("data/formats/csv_table.py", "client if client is not None else y if", "y if", "data/test_drawn_tables.py"),

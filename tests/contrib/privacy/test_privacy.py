@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import told
+from tiny import TINY
 
 import mdfl_jax
 from mdfl_jax.config import default_config
@@ -16,23 +17,8 @@ from mdfl_jax.contrib.privacy.covered import COVERED, UNSEEING
 from mdfl_jax.core.types import Held
 from mdfl_jax.study import make_study
 
-SMALL = {
-    "data.name": "digits",
-    "data.limit_train": 120,
-    "data.limit_test": 30,
-    "data.partition": "iid",
-    "model.name": "linear",
-    "rounds": 6,
-    "eval_every": 1,
-    "seeds": 1,
-    "network.num_clients": 4,
-    "network.num_mobile": 2,
-    "network.grid_size": 5,
-    "privacy.clip": 1.0,
-    "privacy.noise": 2.0,
-    "privacy.public": "moments",
-    "engine.client_devices": 1,
-}
+SMALL = TINY | {"rounds": 6, "eval_every": 1, "seeds": 1, "network.num_clients": 4, "engine.client_devices": 1}
+SMALL |= {"privacy.clip": 1.0, "privacy.noise": 2.0, "privacy.public": "moments"}
 
 
 def study(**changes):
@@ -130,6 +116,7 @@ def test_a_bound_of_infinity_is_the_plain_program_and_a_bound_that_is_not_reache
 FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", COVERED)
 def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
     steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
@@ -154,6 +141,7 @@ def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name
     assert (np.asarray(state.released) <= 3 * steps).all()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rule", [name for name in UNSEEING if name not in ("trace", "contacts")])
 def test_these_rules_move_clients_alike_whatever_labels_they_hold(rule):
     found = study(network__mobility=rule)

@@ -65,6 +65,7 @@ def held(clients, i):
     return np.asarray(index.sample[first : first + size])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("by_leaf", [False, True])
 @pytest.mark.parametrize(("name", "batch_size"), [("linear", 0), ("linear", 6), ("cnn", 6)])
 def test_clipped_gradients_are_those_of_one_sample_at_a_time(name, batch_size, by_leaf):
