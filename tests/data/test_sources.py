@@ -241,6 +241,7 @@ def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
         assert data.about == "read as tfds:tiny_images"
         monkeypatch.setattr(TinyImages, "_split_generators", None)  # a second preparation would fail
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr("mdfl_jax.contrib.formats.sources.tfds._PATIENCE", 0.5)
     start = time.perf_counter()
     line = refused("cifar10", str(tmp_path))
     assert time.perf_counter() - start < 10

@@ -4,7 +4,6 @@ from tests.mutants.mutant import Mutant
 
 PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "contrib/radios")
 PARTITIONS = "data/partition/__init__.py"
-PRIVATE = "contrib/privacy/test_sgd.py"
 SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
 FOLDED = "contrib/convolutions/test_folded.py::test_folded_is_batch_normalisation"
@@ -179,7 +178,7 @@ MUTANTS = [
     Mutant("exchange/active.py", "return jnp.where(rows_like(moves, new), new, old)", "return new",
            member("presence")),
     Mutant("networks/wrappers/wrapper.py", "params=view.params.inner, before", "before", "networks/test_wrapper.py"),
-    Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", PRIVATE),
+    Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", "tasks/test_per_sample.py"),
     Mutant("core/trees.py", "matches(keys) == inside else", "matches(keys) else", "tasks/test_leaves.py"),
     Mutant("exchange/relay.py", "(relay_following <= end)", "(relay_following < end)", member("fedmobile_u")),
     Mutant("exchange/relay.py", "relays.gives | gets)", "relays.gives)", member("fedmobile_sign")),
@@ -208,8 +207,8 @@ MUTANTS = [
     Mutant("tasks/losses/cross_entropy.py", "jnp.where(there, found, 0.0)", "found", "tasks/losses"),
     Mutant("tasks/losses/squared_error.py", "jnp.square(targets - mean)", "jnp.square(targets)", "tasks/losses"),
     Mutant("tasks/scoring.py", 'side="right")  # of', 'side="left")  # of', "tasks/test_supervised.py"),
-    Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", PRIVATE),
-    Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", PRIVATE),
+    Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_per_sample.py"),
+    Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_per_sample.py"),
     Mutant("tasks/supervised.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "data/test_arrays.py"),
     Mutant("data/dataset.py", "known[place] == client_test", "place >= 0", "data/test_arrays.py"),
     Mutant("data/formats/csv_table.py", "client if client is not None else y if", "y if", "data/test_drawn_tables.py"),
@@ -236,8 +235,8 @@ MUTANTS = [
            "study/test_metrics.py::test_a_run_held_still_by_the_program_says_the_same"),
     Mutant("models/adapters.py", "self.inner(samples, **flag_values(self.flags, mask is not None))",
            "self.inner(samples, **flag_values(self.flags, True))", "models/test_own_models.py"),
-    Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py"),
-    Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', "test_simulation.py"),
+    Mutant("metrics/values.py", "/ num_clients)\n", ")\n", member("dpsgd")),
+    Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', member("dpsgd")),
     Mutant("core/outcomes.py", "accuracy >= target", "accuracy > target", SUMMARY),
     Mutant("results/summary.py", 'column("accuracy_min")', 'column("accuracy_max")', SUMMARY),
     Mutant("results/summary.py", 'not m["diverged"] and ', "", SELECT),

@@ -146,7 +146,7 @@ def test_each_sample_is_drawn_by_itself_with_the_chance_that_the_account_counts(
     owner = np.repeat([0, 1, 2, -1, 1], [30, 3, 9, 4, 2])
     index = index_clients(jnp.asarray(owner), jnp.zeros(len(owner), int), 4, 1)
     draw = jax.jit(lambda key: poisson_sample(key, index, 6, 20))
-    count, seen, sizes = 3000, np.zeros(len(owner)), np.zeros((3000, 4))
+    count, seen, sizes = 1500, np.zeros(len(owner)), np.zeros((1500, 4))
     for k in range(count):
         batch, sizes[k] = draw(jax.random.fold_in(KEY, k))
         chosen = np.asarray(batch.sample)[np.asarray(batch.mask)]
