@@ -32,6 +32,7 @@ def attacked_config(**changes):
     return tiny_config(**{"attack.name": "sign_flip", "attack.number": 2, "network.radius": 2.0, **changes})
 
 
+@pytest.mark.long
 def test_the_backdoor_succeeds_only_with_the_trigger_and_statistics_are_those_of_the_honest(tmp_path):
     """Everybody hears three attackers of six. The square alone looks like some label to a linear model, too."""
     config = attacked_config(**{

@@ -39,6 +39,8 @@ def test_qsgd_is_unbiased_and_lies_on_its_levels():
     assert (np.asarray(draws[:, 2]) == 0).all()
 
 
+ANQ, KEY = COMPRESSORS["anq"], jax.random.key(0)
+BITS = jax.jit(lambda numbers, x: words(bits_of(ANQ, numbers, ANQ.compress(numbers, KEY, x))))
 quantise = jax.jit(anq)
 
 
@@ -78,8 +80,7 @@ def test_anq_keeps_its_inequality_at_its_largest_level_and_beyond(omega):
     assert (value[exact] == x[exact]).all()
     assert (np.abs(levels[exact]) == 2**22 + 1).all()
     assert exact.any() == (omega < 0.1)
-    compressor, numbers = COMPRESSORS["anq"], from_values(COMPRESSORS.numbers("anq"), {"eta": 1, "omega": omega})
-    bits = words(bits_of(compressor, numbers, compressor.compress(numbers, jax.random.key(0), jnp.asarray(x[:, None]))))
+    bits = BITS(from_values(COMPRESSORS.numbers("anq"), {"eta": f32(1), "omega": f32(omega)}), x[:, None])
     code = np.asarray(elias_bits(jnp.asarray(levels[:, None])))[:, 0]
     np.testing.assert_array_equal(total_bits(bits), code + 32 * exact)
 

@@ -54,6 +54,7 @@ def spent(steps, noise=2.0, delta=1e-5):
     return (renyi + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)).min()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_client_spends_its_steps_up_to_its_last_contact(contacts, name):
     rows, rounds = SEQUENCES[name]
@@ -89,6 +90,7 @@ def test_who_is_away_computes_nothing_and_who_is_silent_spends_nothing():
     np.testing.assert_allclose(epsilon, np.vectorize(spent)(steps), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_minibatches_count_each_clients_own_rate_and_the_target_holds_for_all():
     changes = {"algorithm.batch_size": 8, "data.partition": "dirichlet", "data.alpha": 0.3, "seeds": 2,
                "network.graph": "complete", "privacy.noise": 0.0, "privacy.target_epsilon": 4.0,
@@ -116,7 +118,7 @@ def test_a_bound_of_infinity_is_the_plain_program_and_a_bound_that_is_not_reache
 FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", COVERED)
 def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
     steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
@@ -141,7 +143,7 @@ def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name
     assert (np.asarray(state.released) <= 3 * steps).all()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", [name for name in UNSEEING if name not in ("trace", "contacts")])
 def test_these_rules_move_clients_alike_whatever_labels_they_hold(rule):
     found = study(network__mobility=rule)

@@ -93,6 +93,7 @@ def test_a_bound_that_no_gradient_reaches_and_no_noise_leave_the_gradients_as_th
     np.testing.assert_allclose(ravel(found)[0], ravel(wanted[1])[0], atol=1e-6)
 
 
+@pytest.mark.long
 def test_gradients_do_not_depend_on_the_tile():
     found = []
     for tiling in (Tiling(), Tiling(block_size=4, mapping="scan"), Tiling(mapping="vmap")):
@@ -102,6 +103,7 @@ def test_gradients_do_not_depend_on_the_tile():
     np.testing.assert_allclose(found[2], found[0], atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_noise_has_its_deviation_once_a_step_and_is_another_one_for_each_key_and_client(batch_size):
     clip, noise = 0.5, 3.0
