@@ -191,6 +191,23 @@ def test_rules_of_a_world_share_one_program_and_many_clients_are_refused(where, 
         make_study(tiny_config(**changes, **{"network.mobility": "waiting", "network.num_clients": most + 1}))
 
 
+def test_without_an_oracle_nothing_unknown_is_seen():
+    known = np.zeros(ALL, bool)
+    known[MOBILE + 1] = True
+    w = world(moving("waiting", "met"), 5)
+    memory = jax.jit(made(moving("waiting", "met")).init)(jax.random.key(7), w)
+    memory = memory._replace(clients=memory.clients._replace(destination=jnp.zeros(ALL, jnp.int32)))
+    sight = looking(w, memory, 0, known, EVERYWHERE)
+    near = oracle.in_range(GRID[int(w.start[MOBILE + 1])], GRID, RADIUS)
+    np.testing.assert_array_equal(np.asarray(sight.near(jnp.ones(ALL))) > 0, near)
+    assert (np.asarray(sight.age) > 0).sum() <= 1
+    assert (np.asarray(sight.samples) > 0).sum() <= 1
+    in_range = oracle.in_range(GRID[int(w.start[0])], GRID[np.asarray(w.start)][1:MOBILE], RADIUS).sum()
+    assert np.asarray(sight.rivals).sum() == in_range < MOBILE - 1
+    others = np.delete(np.asarray(sight.ages), 0, axis=0)
+    assert (others == 1).all()  # as if they had never met anybody: one more than the 0 rounds
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("rule", ["dam", "dcm"])
 def test_in_the_plane_dam_and_dcm_draw_in_proportion_to_label_distance(rule):
