@@ -1,6 +1,4 @@
-"""Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules, a terminal."""
-
-import io
+"""Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules."""
 
 import chex
 import flax.linen as nn
@@ -113,13 +111,6 @@ def assert_trees_differ(a, b, tolerance=0.0):
     chex.assert_trees_all_equal_structs(a, b)
     with pytest.raises(AssertionError):
         assert_trees_equal(a, b, tolerance)
-
-
-class Terminal(io.StringIO):
-    """Takes what is printed, and says that it is a terminal."""
-
-    def isatty(self):
-        return True
 
 
 def told(function, *args, **kwargs):

@@ -11,7 +11,6 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.rng import STREAMS, stream, stream_at
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import by_round
-from mdfl_jax.metrics.values import consensus_distance, lambda_2
 from mdfl_jax.networks.spatial import spatial
 
 SEEDS = [3, 11, 5, 8, 2]
@@ -57,15 +56,6 @@ def test_strategies_of_one_seed_share_data_places_and_initial_model():
         assert_trees_equal(first.algorithm.params, carry.algorithm.params)
         assert_trees_equal(first_metrics, metrics)
     assert all((leaf == leaf[:1]).all() for leaf in jax.tree.leaves(first.algorithm.params))  # one model for all
-
-
-def test_consensus_distance_and_lambda_2_by_hand():
-    params = {"a": jnp.array([[0.0], [2.0]]), "b": jnp.array([[1.0, 1.0], [1.0, 5.0]])}
-    assert np.isclose(consensus_distance(params), np.sqrt((1 + 1 + 4 + 4) / 2))
-    ring = jnp.array([[0.5, 0.25, 0, 0.25], [0.25, 0.5, 0.25, 0], [0, 0.25, 0.5, 0.25], [0.25, 0, 0.25, 0.5]])
-    assert np.isclose(lambda_2(ring), 0.25)
-    assert float(lambda_2(jnp.eye(1))) == 0.0
-    assert np.isnan(lambda_2(jnp.eye(257)))  # too many clients: not taken
 
 
 def test_a_model_whose_messages_cannot_be_counted_is_refused():

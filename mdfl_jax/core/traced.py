@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
-from jax.interpreters.partial_eval import dce_jaxpr  # JAX has no other name for it; tests/core/test_traced.py calls it
+from jax.interpreters.partial_eval import dce_jaxpr  # JAX has no other name for it
 
 
 def live(jaxpr: Jaxpr, outputs: Sequence[bool] | None = None) -> tuple[Jaxpr, list[bool]]:

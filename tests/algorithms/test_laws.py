@@ -99,23 +99,6 @@ def test_a_task_that_cannot_give_what_an_algorithm_asks_for_is_told_so():
         run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name](Settings()).traits.asynchronous])
-def test_models_of_algorithms_without_rounds_come_together(name):
-    """Without steps: consensus, AD-PSGD's mean is that of the first models, and OSGP loses nothing on the way.
-
-    Contacts come and go; for SWIFT, whose mailboxes need them, they stay.
-    """
-    n, rounds, rng, problem = 12, 60, np.random.default_rng(3), Problem(12)
-    worlds = [graph([(i, j) for i in range(n) for j in range(i) if rng.random() < 0.3], n) for _ in range(rounds)]
-    links = [worlds[0]] * rounds if name == "swift" else worlds
-    models, state = run(ALGORITHMS[name](PLAIN), numbers_of(name, lr=LR).replace(lr=0.0), problem, links)
-    assert np.var(models[-1], axis=0).max() < 1e-3 * np.var(models[0], axis=0).max()
-    if name == "adpsgd":
-        np.testing.assert_allclose(models.mean(axis=1), models[:1].mean(axis=1).repeat(rounds + 1, 0), atol=1e-12)
-    if name == "osgp":
-        assert float(jnp.sum(state.own.weight + state.weight)) == pytest.approx(n, abs=1e-9)
-
-
 @pytest.mark.parametrize("k", [1e-2, 0.3, 1.0, 5.0, 25.0, 200.0, 1e4])
 def test_the_automatic_share_of_fedmobile_is_the_best_on_a_grid(k):
     """The least mean bound Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2 over all shares."""

@@ -6,10 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from dealing import counts_of, deal
-from small import told
-
-from mdfl_jax.data.dataset import hold_out
-from mdfl_jax.data.sources import load
 
 
 def test_natural_owners_stay_whole_and_are_dealt_evenly():
@@ -22,23 +18,6 @@ def test_natural_owners_stay_whole_and_are_dealt_evenly():
         dealt = np.bincount([clients.pop() for clients in of_owner], minlength=num_clients)
         assert dealt.max() - dealt.min() <= 1
         assert len(dealt) == num_clients
-
-
-def test_natural_owners_stay_with_their_samples(tmp_path):
-    """They are numbered in the order of their values; also in a subset, and without the samples that are held out."""
-
-    def owned(client, **limits):
-        images = np.arange(12 * 9, dtype=np.uint8).reshape(12, 3, 3)
-        arrays = {"x_train": images, "y_train": np.arange(12) % 3, "x_test": images[:3], "y_test": np.arange(3)}
-        np.savez(tmp_path / "owned.npz", **arrays, client=client)
-        return load("owned", str(tmp_path), **limits)
-
-    assert owned(np.array([70, 70, -5, 900] * 3)).client.tolist() == [1, 1, 0, 2] * 3
-    rest = hold_out(owned(np.arange(12), limit_train=9), 4)
-    assert rest.client.tolist() == (rest.x_train[:, 0, 0, 0].astype(int) // 9).tolist()
-    assert len(rest.client) == 5
-    for wrong in (np.arange(11), np.arange(12.0), np.zeros((12, 1), int)):
-        assert "; allowed: whole numbers [12]" in told(owned, wrong)
 
 
 def test_shares_by_place_fall_with_the_distance_from_the_centre():

@@ -176,21 +176,6 @@ def test_labels_are_numbered_in_ascending_order_and_told(tmp_path, values, said)
     assert load("less", str(tmp_path)).about.split("; ")[0] == lacks
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_damaged_files(tmp_path, save):
-    """Cut off, or with other bytes where the zip's directory stays intact: only the checksum or zlib can tell."""
-    path = tmp_path / "bad.npz"
-    save(path, **arrays())
-    whole = path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        data = archive.getinfo("x_train.npy").header_offset + 200  # past the headers
-    junk = bytes(255 - byte for byte in whole[data : data + 200])
-    for content in (*(whole[:length] for length in (0, 1, 100, len(whole) - 22, len(whole) - 1)), b"some text\n" * 50,
-                    *(whole[:data] + junk[:length] + whole[data + length :] for length in (1, 200))):  # fmt: skip
-        path.write_bytes(content)
-        assert "cannot be read (" in refused("bad", str(tmp_path)), len(content)
-
-
 # TensorFlow Datasets.
 
 
@@ -256,6 +241,7 @@ def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
         assert data.about == "read as tfds:tiny_images"
         monkeypatch.setattr(TinyImages, "_split_generators", None)  # a second preparation would fail
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr("mdfl_jax.contrib.formats.sources.tfds._PATIENCE", 0.5)
     start = time.perf_counter()
     line = refused("cifar10", str(tmp_path))
     assert time.perf_counter() - start < 10
@@ -335,12 +321,6 @@ def test_damaged_idx_files(tmp_path):
         for compressed in (False, True):
             save_idx(tmp_path / f"mnist{compressed}", compressed, train_images_idx3_ubyte=whole)
             assert says in refused(f"mnist{compressed}", tmp_path)
-    save_idx(tmp_path / "cut", compressed=True)
-    path = tmp_path / "cut" / "t10k-labels-idx1-ubyte.gz"
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:-3], whole[:15], b"x" + whole[1:]):
-        path.write_bytes(damaged)
-        assert f"file {str(path)!r}" in refused("cut", tmp_path)
 
 
 # Python's help texts.

@@ -1,6 +1,6 @@
 """Devices that share a run do what one does: every kind of task, metric and record, with clients they do not divide.
 
-The algorithms and compressors are in tests/algorithms/test_contract.py, steps and epochs in tests/reference.
+The algorithms and compressors are in tests/algorithms/test_contract.py and tests/reference.
 """
 
 import jax

@@ -9,8 +9,6 @@ from oracles.laws import assert_law
 from strategy_world import crowd
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
-from mdfl_jax.mobility.clustering import cluster_centres, cluster_centres_by_place
-from mdfl_jax.mobility.discs import summed_at
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.meeting import MetNumbers
 
@@ -53,29 +51,6 @@ def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
     monkeypatch.setattr(meeting, "SIDE", 5)
     for got, wanted in zip(paths_of(movement, worlds), expected):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
-
-
-@jax.jit
-def centres_both_ways(keys, start, known, radius):
-    def by_place(key, start, known):
-        clients_at = summed_at(start, known.astype(jnp.int32)[:, None], SIZE)[..., 0]
-        return cluster_centres_by_place(key, clients_at, radius)
-
-    grid = grid_points(SIZE)
-    by_pairs = lambda key, start, known: cluster_centres(key, grid, grid[start], radius, known)  # noqa: E731
-    return [jax.vmap(function)(keys, start, known) for function in (by_place, by_pairs)]
-
-
-@pytest.mark.parametrize("radius", [0.0, 1.0, float(np.sqrt(2)), 2.0, 3.0, np.inf])
-def test_the_same_centres_by_place(radius):
-    """The same centres from the same keys, with several clients at one place and with none at all."""
-    rng = np.random.default_rng(0)
-    start = jnp.asarray(rng.integers(0, SIZE * SIZE, (25, NUM_CLIENTS)))
-    known = jnp.asarray(rng.random((25, NUM_CLIENTS)) < np.linspace(0, 1, 25)[:, None])
-    got, expected = centres_both_ways(jax.random.split(jax.random.key(0), 25), start, known, radius)
-    np.testing.assert_array_equal(got, expected)
-    assert not got[0].any()
-    assert got[-1].any()
 
 
 WORLDS = {  # (places of static clients, their counts, own counts, radius, candidates): 4 x 4 points

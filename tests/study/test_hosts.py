@@ -142,6 +142,7 @@ def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "own", "line"),
     [

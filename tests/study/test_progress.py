@@ -1,4 +1,4 @@
-"""The display of a running study: its numbers against a count by hand, and the lines of a pipe."""
+"""The display of a running study: the lines of a pipe, and their numbers."""
 
 import io
 import sys
@@ -11,7 +11,7 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
 from mdfl_jax.study.events import Compiling, Ended, Evaluated
-from mdfl_jax.study.progress import Progress, Tally
+from mdfl_jax.study.progress import Progress
 
 SHOWN = tuple(m for m in BUILT_IN if m.name in ("accuracy", "mean_model_accuracy", "mean_model_loss", "objective"))
 ROUNDS, EVERY = 4, 2
@@ -33,43 +33,14 @@ class Clock:
         return self.now
 
 
-def evaluated(batch, at, accuracy, earlier=0):
+def evaluated(batch, at, accuracy):
     """An event of a batch with one evaluation; the clients of each run have an accuracy 1 % above those of the last."""
     runs = len(batch.runs)
     values = {name: np.full((runs, 1), accuracy) for name in ("mean_model_accuracy", "mean_model_loss", "objective")}
     values |= {"round": np.full((runs, 1), at), "accuracy": np.full((runs, 1, 6), accuracy, np.float32)}
     line = {"round": at, "objective": np.nan, "mean_model_loss": accuracy}
     lines = [[line | {"accuracy": accuracy + i / 100}] for i in range(runs)]
-    return Evaluated(batch, Metrics(SHOWN, values), None, lines, 0 if at == 0 or earlier else EVERY, earlier)
-
-
-def test_the_tally_counts_as_by_hand(study):
-    tally = Tally(study, clock := Clock())
-    first, second, third, _ = batches_of(study)  # two of each program
-    assert (tally.total, tally.programs, tally.done, tally.speed(), tally.values()) == (4 * 8, 2, 0, "", "")
-    tally.take(Compiling(first))
-    clock.now += 10
-    assert tally.compiling == "compiling program 1 of 2: 10 s"
-    tally.take(evaluated(first, 0, 0.1))
-    clock.now += 2
-    tally.take(evaluated(first, 2, 0.2))
-    assert (tally.compiling, tally.done, tally.round, tally.rate) == ("", 2 * 2, 2, 2.0)
-    # 28 rounds at 2 a second, and the second program, which compiles as long as the first: 10 s
-    assert tally.speed() == "2 rounds/s, 24 s left"
-    clock.now += 4
-    tally.take(evaluated(first, 4, np.nan))
-    tally.take(Ended(first))
-    assert (tally.done, tally.rate) == (8, 8 / 6)
-    tally.take(evaluated(second, 2, 0.3, earlier=2))  # what was done before is done but not counted as speed
-    assert (tally.done, tally.rate) == (12, 8 / 6)
-    names = [study.points[batch.runs[0].point].id for batch in (first, second)]
-    assert f"{names[0]} diverged" in tally.values()
-    assert f"{names[1]} 30.5" in tally.values()
-    tally.take(Compiling(third))
-    tally.take(evaluated(third, 0, 0.1))
-    clock.now += 1
-    tally.take(evaluated(third, 2, 0.5))
-    assert (tally.rate, tally.program) == (4.0, 2)  # the new program has a speed of its own
+    return Evaluated(batch, Metrics(SHOWN, values), None, lines, EVERY if at else 0, 0)
 
 
 def test_plain_lines_are_rare_and_complete(study, monkeypatch):

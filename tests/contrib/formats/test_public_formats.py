@@ -1,7 +1,6 @@
 """The formats of public traces and of other simulators, against readings made with other tools."""
 
 import math
-import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -43,25 +42,11 @@ def cabspotting(folder, nodes: Places):
     return folder
 
 
-def gpx(folder, nodes: Places):
-    """A file for each node, written by the XML of the standard library."""
-    for node, rows in nodes.items():
-        root = ET.Element("gpx", version="1.1", creator="a watch", xmlns="http://www.topografix.com/GPX/1/1")
-        ET.SubElement(ET.SubElement(root, "metadata"), "time").text = BEGIN.isoformat()
-        segment = ET.SubElement(ET.SubElement(root, "trk"), "trkseg")
-        for t, lon, lat in rows:
-            point = ET.SubElement(segment, "trkpt", lat=f"{lat:.6f}", lon=f"{lon:.6f}")
-            ET.SubElement(point, "ele").text = "4.0"
-            ET.SubElement(point, "time").text = f"{BEGIN + timedelta(seconds=t):%Y-%m-%dT%H:%M:%SZ}"
-        ET.ElementTree(root).write(folder / f"{node}.gpx", encoding="utf-8", xml_declaration=True)
-    return folder
-
-
 degrees = st.tuples(st.integers(-170_000_000, 170_000_000), st.integers(-80_000_000, 80_000_000))
 walks = st.lists(st.tuples(st.integers(1, 600), st.integers(-900, 900), st.integers(-900, 900)), min_size=1, max_size=6)
 
 
-@pytest.mark.parametrize("write", [geolife, cabspotting, gpx])
+@pytest.mark.parametrize("write", [geolife, cabspotting])  # GPX: tests/traces/test_real_tools.py
 @settings(max_examples=15, deadline=None)
 @given(start=degrees, moves=st.lists(walks, min_size=1, max_size=3))
 def test_a_trace_that_is_written_is_read_back(write, tmp_path_factory, start, moves):

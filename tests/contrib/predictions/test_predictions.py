@@ -1,13 +1,11 @@
 """Metrics of the predictions, measured on request: against loops in NumPy, over meshes, and in the files of a study."""
 
-import json
 from functools import cache
 
 import jax
 import numpy as np
 import pytest
 from small import toy_dataset, toy_hparams, toy_task
-from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -16,8 +14,6 @@ from mdfl_jax.contrib.predictions.predictions import BINS
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.declare import METRICS
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.results.results import Results
-from mdfl_jax.study import make_study
 
 N, C = 6, 4  # label 3 has training samples and no test samples
 OWN = [METRICS[name] for name in METRICS if METRICS[name].measure.__module__ == predictions.__name__]
@@ -86,21 +82,3 @@ def test_calibration_error_against_loops():
         found += len(members) / len(labels) * abs(correct - confidence)
     assert sum(map(bool, of_bin)) > 3
     assert metrics.calibration_error == pytest.approx(found, rel=1e-4)
-
-
-@pytest.mark.long
-def test_they_are_in_every_file(tmp_path):
-    left_out = ("local_accuracy", "accuracy_here")  # digits have no owners, and nobody collects
-    names = [one.name for one in OWN if one.name not in left_out]
-    config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": ",".join(names)})
-    run_study(make_study(config), tmp_path)
-    keys = {"class_accuracy", "class_accuracy_min", "personal_accuracy", "personal_accuracy_min", "calibration_error"}
-    assert all(keys <= json.loads(line).keys() for line in (tmp_path / "metrics.jsonl").read_text().splitlines())
-    with np.load(tmp_path / "history.npz") as arrays:
-        assert arrays["0/class_accuracy"].shape == (2, 3, 10)
-        assert arrays["0/personal_accuracy"].shape == (2, 3, 6)
-        assert arrays["1/calibration_error"].shape == (2, 3)
-        last = arrays["0/personal_accuracy"][:, -1].astype(float)
-    point = json.loads((tmp_path / "summary.json").read_text())["points"][0]["personal_accuracy"]
-    assert point["per_seed"] == [float(np.nanmean(of_seed)) for of_seed in last]
-    assert "personal accuracy (%)" in Results.read(tmp_path).report().read_text()

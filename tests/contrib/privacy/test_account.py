@@ -83,7 +83,10 @@ def test_who_has_released_nothing_has_spent_nothing_and_without_noise_there_is_n
     assert np.isnan(found[1, 0])
 
 
-@pytest.mark.parametrize(("name", "batch_size", "target"), [("rdp", 16, 3.0), ("rdp", 0, 0.5), ("pld", 0, 2.0)])
+LONG = pytest.param("pld", 0, 2.0, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(("name", "batch_size", "target"), [("rdp", 16, 3.0), ("rdp", 0, 0.5), LONG])
 def test_the_noise_of_a_target_reaches_it_and_less_does_not(name, batch_size, target):
     account = Account(name, batch_size, largest_draw(batch_size) if batch_size else 0)
     noise = account.noise(target, 120, 200, DELTA)

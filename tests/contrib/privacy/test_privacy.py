@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import told
+from tiny import TINY
 
 import mdfl_jax
 from mdfl_jax.config import default_config
@@ -16,23 +17,8 @@ from mdfl_jax.contrib.privacy.covered import COVERED, UNSEEING
 from mdfl_jax.core.types import Held
 from mdfl_jax.study import make_study
 
-SMALL = {
-    "data.name": "digits",
-    "data.limit_train": 120,
-    "data.limit_test": 30,
-    "data.partition": "iid",
-    "model.name": "linear",
-    "rounds": 6,
-    "eval_every": 1,
-    "seeds": 1,
-    "network.num_clients": 4,
-    "network.num_mobile": 2,
-    "network.grid_size": 5,
-    "privacy.clip": 1.0,
-    "privacy.noise": 2.0,
-    "privacy.public": "moments",
-    "engine.client_devices": 1,
-}
+SMALL = TINY | {"rounds": 6, "eval_every": 1, "seeds": 1, "network.num_clients": 4, "engine.client_devices": 1}
+SMALL |= {"privacy.clip": 1.0, "privacy.noise": 2.0, "privacy.public": "moments"}
 
 
 def study(**changes):
@@ -68,6 +54,7 @@ def spent(steps, noise=2.0, delta=1e-5):
     return (renyi + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)).min()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_client_spends_its_steps_up_to_its_last_contact(contacts, name):
     rows, rounds = SEQUENCES[name]
@@ -103,6 +90,7 @@ def test_who_is_away_computes_nothing_and_who_is_silent_spends_nothing():
     np.testing.assert_allclose(epsilon, np.vectorize(spent)(steps), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_minibatches_count_each_clients_own_rate_and_the_target_holds_for_all():
     changes = {"algorithm.batch_size": 8, "data.partition": "dirichlet", "data.alpha": 0.3, "seeds": 2,
                "network.graph": "complete", "privacy.noise": 0.0, "privacy.target_epsilon": 4.0,
@@ -130,6 +118,7 @@ def test_a_bound_of_infinity_is_the_plain_program_and_a_bound_that_is_not_reache
 FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", COVERED)
 def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
     steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
@@ -154,6 +143,7 @@ def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name
     assert (np.asarray(state.released) <= 3 * steps).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", [name for name in UNSEEING if name not in ("trace", "contacts")])
 def test_these_rules_move_clients_alike_whatever_labels_they_hold(rule):
     found = study(network__mobility=rule)

@@ -65,6 +65,7 @@ def held(clients, i):
     return np.asarray(index.sample[first : first + size])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("by_leaf", [False, True])
 @pytest.mark.parametrize(("name", "batch_size"), [("linear", 0), ("linear", 6), ("cnn", 6)])
 def test_clipped_gradients_are_those_of_one_sample_at_a_time(name, batch_size, by_leaf):
@@ -92,6 +93,7 @@ def test_a_bound_that_no_gradient_reaches_and_no_noise_leave_the_gradients_as_th
     np.testing.assert_allclose(ravel(found)[0], ravel(wanted[1])[0], atol=1e-6)
 
 
+@pytest.mark.long
 def test_gradients_do_not_depend_on_the_tile():
     found = []
     for tiling in (Tiling(), Tiling(block_size=4, mapping="scan"), Tiling(mapping="vmap")):
@@ -101,6 +103,7 @@ def test_gradients_do_not_depend_on_the_tile():
     np.testing.assert_allclose(found[2], found[0], atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_noise_has_its_deviation_once_a_step_and_is_another_one_for_each_key_and_client(batch_size):
     clip, noise = 0.5, 3.0
@@ -145,7 +148,7 @@ def test_each_sample_is_drawn_by_itself_with_the_chance_that_the_account_counts(
     owner = np.repeat([0, 1, 2, -1, 1], [30, 3, 9, 4, 2])
     index = index_clients(jnp.asarray(owner), jnp.zeros(len(owner), int), 4, 1)
     draw = jax.jit(lambda key: poisson_sample(key, index, 6, 20))
-    count, seen, sizes = 3000, np.zeros(len(owner)), np.zeros((3000, 4))
+    count, seen, sizes = 1500, np.zeros(len(owner)), np.zeros((1500, 4))
     for k in range(count):
         batch, sizes[k] = draw(jax.random.fold_in(KEY, k))
         chosen = np.asarray(batch.sample)[np.asarray(batch.mask)]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import PATTERNS, TINY, toy_hparams, toy_task
+from small import PATTERNS, toy_hparams, toy_task
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
@@ -23,11 +23,8 @@ from mdfl_jax.study import make_study
 
 
 def tiny(**changes):
-    namespace = {}
-    exec(TINY, namespace)
-    config = namespace["get_config"]()
-    config.update_from_flattened_dict(changes)
-    return config
+    sweep = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static"}
+    return tiny_config(**sweep | changes)
 
 
 def observed(rounds=12, seeds=3, **changes):
