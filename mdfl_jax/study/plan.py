@@ -54,25 +54,35 @@ def plan(study: Study, on: str = "", given: Collection[str] | None = None) -> st
         varied = baseline_values(experiment.baseline).keys() <= study.points[0].overrides.keys()
         why = "no point has the baseline's" if varied else "the sweep does not vary the field of the baseline,"
         lines.append(f"  no differences: {why} {experiment.baseline}")
-    noted = _without_effect(study)
-    noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
-    noted |= dict.fromkeys(
-        filter(None, (line(point.experiment) for point in study.points for line in (few_heard, outnumbered)))
-    )
-    noted |= dict.fromkeys(line for point in study.points for line in graph_notes(point.experiment))
-    idle = unused([p.experiment for p in study.points])
-    noted |= {line: None for path, line in idle.items() if given is None or path in given}
-    told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
-    noted |= dict.fromkeys((*_never_carried(study), *told))
-    known = {line.partition(" is ")[0] for line in noted}
-    noted |= dict.fromkeys(line for line in _never_read(study) if line.partition(" is ")[0] not in known)
-    lines += [f"  note: {line}" for line in noted]
+    lines += [f"  note: {line}" for line in noted(study, given)]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     of_hosts = f" of {hosts.many()} hosts" if hosts.many() > 1 else ""
     here = f"{len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{of_hosts}{sharing}"
     lines.append(f"  on {on or here}")
     return "\n".join(lines)
+
+
+def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
+    """Return the notes about a study: how files were read, and what has no effect or may be a mistake.
+
+    Args:
+      study: The study.
+      given: The fields that the user has set, as in `plan`.
+    """
+    found = _without_effect(study)
+    found |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
+    found |= dict.fromkeys(
+        filter(None, (line(point.experiment) for point in study.points for line in (few_heard, outnumbered)))
+    )
+    found |= dict.fromkeys(line for point in study.points for line in graph_notes(point.experiment))
+    idle = unused([p.experiment for p in study.points])
+    found |= {line: None for path, line in idle.items() if given is None or path in given}
+    told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
+    found |= dict.fromkeys((*_never_carried(study), *told))
+    known = {line.partition(" is ")[0] for line in found}
+    found |= dict.fromkeys(line for line in _never_read(study) if line.partition(" is ")[0] not in known)
+    return list(found)
 
 
 def _attacked(study: Study) -> list[str]:

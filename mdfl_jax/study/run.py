@@ -26,6 +26,7 @@ from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.objects import given
+from mdfl_jax.study.plan import noted
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
@@ -126,7 +127,12 @@ def run(
         raise UserError(f"on_evaluation is {on_evaluation!r}; it must be a function of an mdfl_jax.EvaluationInfo")
     devices.use_all_cores()
     log = print_to_stderr if progress else ignore
-    options = RunOptions(overwrite, progress, log, on_evaluation)
+
+    def begins(study: Study, _: bool) -> None:
+        for line in noted(study):
+            log(f"note: {line}")
+
+    options = RunOptions(overwrite, progress, log, on_evaluation, begins)
     with contextlib.ExitStack() as stack:
         stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
         objects = {"data": data, "model": model, "graph": graph, "trace": trace}

@@ -163,7 +163,7 @@ def stay(trace: Trace, gaps: str) -> str:
         return "always, by waypoints"
     first, last = presence(trace)
     late, early = int((first > trace.times[0]).sum()), int((last < trace.times[-1]).sum())
-    seen = f"median {np.median(last - first):g} s an id"
+    seen = f"an id is seen for {np.median(last - first):g} s (median)"
     if not late and not early:
         return seen
     rule = gap_rule(trace, gaps)

@@ -188,6 +188,7 @@ cost.short_contact=next_contact | engine.links=lists => engine.links is lists; i
 radio.name=air_to_ground | radio.height=2 | radio.height_spread=0.5 => radio.height is 2; the lowest client in the air,
 radio.fading=nakagami | radio.fading_shape=0.7 => radio.fading_shape is 0.7; it must be a multiple of 0.5
 radio.name=log_distance | radio.rate=shannon | radio.width=10 => radio.width is 10.0; it must be at least 100
+radio.name=log_distance | radio.rate=nr_sidelink | radio.width=9e12 => radio.width is 9000000000000.0; it must be at
 radio.name=air_to_ground | radio.frequency=2400 => radio.frequency is 2400.0; it must be at least 0.03125 and at
 radio.rate=shannon | cost.bandwidth=1e6 => cost.bandwidth is 1000000.0; it must be inf: radio.rate shannon says the rate
 radio.rate=table => radio.mcs has no row; it must be 'dB,bit/s; dB,bit/s; ...'

@@ -1,5 +1,6 @@
 """Graphs as other tools write them: edge lists with counts, blanks and weights, and sparse matrices."""
 
+import functools
 import json
 
 import networkx as nx
@@ -37,7 +38,7 @@ def test_what_networkx_writes_is_read(tmp_path_factory, clients, seed, mark, cou
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "name", ["a.graphml", "a.gml", "links.json", "edges.json", "braces.txt", "a.edgelist", "a.mtx"]
+    "name", ["a.graphml", "a.gml", "links.json", "edges.json", "braces.txt", "a.edgelist", "a.csv", "a.mtx"]
 )
 def test_formats_of_networkx_and_matrix_market(tmp_path, name, weighted):
     """Of clients 2 to 6; those of weights have names. In a matrix there are no names, and rows sum to one."""
@@ -52,7 +53,9 @@ def test_formats_of_networkx_and_matrix_market(tmp_path, name, weighted):
     elif name.endswith(".mtx"):
         mmwrite(path, sparse.csr_array(wanted.astype(float)))
     else:
-        {"a.graphml": nx.write_graphml, "a.gml": nx.write_gml}.get(name, nx.write_edgelist)(graph, path)
+        by_comma = functools.partial(nx.write_edgelist, delimiter=",")
+        own = {"a.graphml": nx.write_graphml, "a.gml": nx.write_gml, "a.csv": by_comma}
+        own.get(name, nx.write_edgelist)(graph, path)
     notes = list[str]()
     np.testing.assert_array_equal(read_matrices(path, 5, notes=notes), wanted[None])
     said = "clients a, b, c, d, e are numbered 0, 1, 2, 3, 4" if weighted else "clients 2 to 6 are numbered 0 to 4"

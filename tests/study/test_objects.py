@@ -253,9 +253,10 @@ def test_a_script_has_the_same_models_in_each_process_and_in_other_lines(tmp_pat
 
 
 @pytest.mark.long
-def test_a_study_of_objects_goes_on_with_the_same_objects_only(tmp_path):
-    objects = {"data": (X, Y), "model": Net(), "graph": RING, "progress": False}
-    first = mdfl_jax.run(TINY, tmp_path, **objects)
+def test_a_study_of_objects_goes_on_with_the_same_objects_only(tmp_path, capsys):
+    objects = {"data": (X, Y + 1), "model": Net(), "graph": RING, "progress": False}
+    first = mdfl_jax.run(TINY, tmp_path, **objects | {"progress": True})
+    assert "labels 1 to 3 are numbered 0 to 2\n" in capsys.readouterr().err
     longer = mdfl_jax.run(TINY | {"rounds": 4}, tmp_path, **objects)
     np.testing.assert_array_equal(longer.array("accuracy")[:, :2], first.array("accuracy"))
     assert longer.array("loss")[0, -1].mean() < longer.array("loss")[0, 0].mean()

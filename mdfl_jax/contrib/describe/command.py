@@ -31,7 +31,7 @@ from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import COMMENT
 from mdfl_jax.storage.given import text_of
-from mdfl_jax.traces import TRACE_FORMATS, load, part_of
+from mdfl_jax.traces import TRACE_FORMATS, detect, load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
@@ -81,10 +81,17 @@ def main() -> int:
     if path.is_file() and not path.stat().st_size:
         raise UserError(f"{_TRACE.value!r}: the file is empty")
     fields = {name: flag.value for name, flag in _OF_SAMPLES.items() if flag.value is not None}
-    is_open = _FORMAT.value == "auto" and not _COLUMNS.value
-    lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
-    if is_open and not fields and not lines:
-        lines = _graph(path) if _is_graph(path) else []
+    is_open = not fields and _FORMAT.value == "auto" and not _COLUMNS.value
+    try:
+        lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
+        if is_open and not lines:
+            lines = _graph(path) if _is_graph(path) else []
+            if not lines:
+                _check_format(path)
+    except UserError:
+        lines = _partition(path) if is_open else []
+        if not lines:
+            raise
     what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
     for flag in others:
         if flag.present:
@@ -95,6 +102,18 @@ def main() -> int:
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
     _print(lines)
     return 0
+
+
+def _check_format(path: Path) -> None:
+    """Check that a path that is no data set and no graph has a format of traces.
+
+    Raises:
+      UserError: if it has none; the message says what was tried.
+    """
+    try:
+        detect(path)
+    except UserError as error:
+        raise UserError(f"{error}; it is no data set, graph or partition either") from None
 
 
 def _get(name: str) -> int:
@@ -181,6 +200,28 @@ def _graph(path: Path) -> list[tuple[str, str]]:
         ("clients", f"{clients:,}"),
         ("links", links),
         ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),
+    ]
+
+
+def _partition(path: Path) -> list[tuple[str, str]]:
+    """Describe a partition in words; nothing for a file that is none. Rows of counts as text may be anything else."""
+    from mdfl_jax.contrib.partitions.table import read_table  # imports JAX, which traces do without
+
+    notes = list[str]()
+    try:
+        table = read_table(str(path), notes)
+    except UserError:
+        return []
+    if table.ndim == 2 and path.suffix not in (".json", ".npz"):
+        return []
+    held = table.sum(axis=1) if table.ndim == 2 else np.bincount(table[table >= 0])
+    labels = f", of {table.shape[1]:,} labels" if table.ndim == 2 else ""
+    named = "data.partition=table and data.table name it in a study"
+    return [
+        ("partition", str(path)),
+        ("read as", "; ".join([*notes, named])),
+        ("clients", f"{len(held):,}"),
+        ("samples", f"{held.sum():,}{labels}; a client holds from {held.min():,} to {held.max():,}"),
     ]
 
 

@@ -87,6 +87,7 @@ def describe(study: Study, drawn: Drawn) -> str:
     head = {
         "points": f"all {len(study.points)}" if len(drawn.points) == len(study.points) > 1 else _ids(study, drawn),
         "data": experiment.data.name,
+        **({"read as": dataset.about} if dataset is not None and dataset.about else {}),
         "partition": ", ".join(
             [experiment.data.partition if of_datasets else "the task's own", *(f"{k}={v}" for k, v in members.items())]
         ),

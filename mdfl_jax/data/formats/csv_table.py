@@ -38,7 +38,7 @@ NEARLY = {
     "data.target": ("label", "labels", "class", "classes", "target", "targets"),
     "data.owner": (
         *("client", "clients", "clientid", "owner", "owners", "user", "users", "userid", "id", "subject", "subjectid"),
-        *("participant", "participantid", "patient", "patientid", "device", "deviceid"),
+        *("participant", "participantid", "patient", "patientid", "person", "personid", "device", "deviceid"),
     ),
 }
 """Names, without case and anything but letters, that are nearly those of the target and of the owners."""

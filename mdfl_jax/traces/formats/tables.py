@@ -66,6 +66,7 @@ FRAMES = ("frame", "frameid", "framenumber", "frameidx")  # pictures of a camera
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 _OF_PLACES = ("time", "id", "x", "y", "lon", "lat", "type", "z")
 _LINES = 100  # in which a header is looked for
+_WIDEST = 12  # columns of a table whose names are proposed
 _REMEDY = "trace.columns names them in the order of the file, such as"
 
 
@@ -347,7 +348,7 @@ def _columns_of(
 
 def header_in(text: str) -> tuple[str, ...]:
     """Return the names of the header with which a text begins, in lower case; () if it is no table with a header."""
-    if not text.strip() or first_line(text)[:1] in ("<", "$"):
+    if not text.strip() or first_line(text)[:1] in ("<", "$", "{"):
         return ()
     try:
         rows = Rows(text.splitlines()[:_LINES], at_line)
@@ -370,6 +371,8 @@ def likely_columns(text: str) -> list[str]:
     try:
         columns = [*zip(*(row for _, row in Rows(text.splitlines()[:_LINES], at_line, has_header=False)))]
     except UserError:  # two marks may divide it, or its rows differ
+        return []
+    if len(columns) > _WIDEST:
         return []
     every = range(len(columns))
     numbers = [list(map(float, column)) if all(map(is_number, column)) else [] for column in columns]

@@ -15,6 +15,7 @@ MISTAKES = """
 --config=tiny.py --target=a => --target=a is for a file; with --config it is --config.SECTION.KEY
 --trace=tiny.csv --target=b => data.target is 'b'; allowed: one of its columns, 'a', 'label'
 --trace=tiny.csv --layout=channel_first => unknown layout 'channel_first' (did you mean 'channels_first'?)
+--trace=numbers.txt => ; it is no data set, graph or partition either
 --trace=digits.csv => 'digits.csv': data.name=digits is a data set that needs no file; rename the file
 --config=tiny.py --config.data.partition=iidd => unknown partition 'iidd' (did you mean 'iid'?)
 """
@@ -26,6 +27,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "tiny.py").write_text(TINY)
     for name in ("tiny.csv", "digits.csv"):
         (tmp_path / name).write_text("a,label\n" + "1,x\n2,y\n" * 9)
+    (tmp_path / "numbers.txt").write_text("5 4 3\n2 0 1\n0 0 7\n")
     return tmp_path
 
 
@@ -69,11 +71,13 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
     (folder / "trace.csv").write_text("time,id,x,y\n" + "".join(f"{k},{n},{k},1\n" for k in range(3) for n in "ab"))
     x = np.zeros((10, 3, 8, 6), np.uint8)
     np.savez(folder / "photos.npz", x_train=x, y_train=np.arange(10), x_test=x, y_test=np.arange(10))
-    dropped, regression, photos, trace = told(
+    (folder / "held.json").write_text('{"1": [0, 3], "2": [1, 2, 4]}')
+    dropped, regression, photos, trace, held = told(
         "mine.csv --drop=share,x",
         "mine.csv --categories=share --target=x --owner=kind",
         "photos.npz --layout=channels_first",
         "--trace=trace.csv",
+        "held.json",
     )
     assert "train samples  32" in dropped
     read = "the target is the column kind (2 labels), the features are size; labels a, b are numbered 0, 1\n"
@@ -82,6 +86,8 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
     assert "the features are size, share (3 texts)\n" in regression
     assert "[8, 6, 3], an image" in photos
     assert trace.startswith("trace")
+    assert "clients 1 to 2 are numbered 0 to 1" in held
+    assert "5; a client holds from 2 to 3\n" in held
     share, index, layout = told("mine.csv", "--trace=index.csv", "photos.npz", status=2)
     assert "column 'share' has '1/2' in row 1" in share
     assert "index.csv': column 1 has no name, as the index that pandas writes" in index
@@ -92,4 +98,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(told, folder):
     cases = [line.split(" => ") for line in MISTAKES.strip("\n").splitlines()]
     for (given, expected), said in zip(cases, told(*(given for given, _ in cases), status=2), strict=True):
         assert expected in said, given
-    assert {path.name for path in folder.iterdir()} <= {"tiny.py", "tiny.csv", "digits.csv", "__pycache__"}
+    assert {path.name for path in folder.iterdir()} <= {
+        "tiny.py",
+        "tiny.csv",
+        "digits.csv",
+        "numbers.txt",
+        "__pycache__",
+    }

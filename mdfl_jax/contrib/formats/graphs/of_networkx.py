@@ -5,6 +5,7 @@ A link has the mixing weight of its attribute ``weight`` if all links have one. 
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,8 @@ def _of_whole_names(networkx: Any, graph: Any) -> Any:
 
 
 def _edge_list(networkx: Any, text: str) -> Any:
-    return _of_whole_names(networkx, networkx.parse_edgelist(text.splitlines()))
+    lines = [re.sub(r"^([^{]*?)[,;]([^{]*?)[,;]", r"\1 \2 ", line) for line in text.splitlines()]
+    return _of_whole_names(networkx, networkx.parse_edgelist(lines))
 
 
 def _graphml(networkx: Any, text: str) -> Any:
