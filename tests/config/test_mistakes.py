@@ -107,7 +107,7 @@ motion.dt=2 => cost.seconds_per_sample is 0.125; it must be at least 0.25: the f
 """
 GRAPHS = """
 network.graph=file => graph.file is ''; it must be a file: network.graph is file
-network.graph=ring | graph.file=x.txt => graph.file is 'x.txt'; network.graph is 'ring', and it must be file
+network.graph=ring | graph.file=x.txt => graph.file is 'x.txt'; nothing reads it: network.graph is ring
 network.graph=torus => network.num_clients is 6; a torus needs
 network.graph=random_regular | graph.degree=6 => graph.degree is 6; it must be less than
 network.graph=ring | network.mixing=speed_aware => network.mixing is speed_aware; it must be a rule without speeds: a gr
@@ -141,7 +141,7 @@ motion.loop=1,2; 1,2 => it must hold two different waypoints or more
 """
 TRACES = """
 network.mobility=trace => trace.file is ''; it must be a file: network.mobility trace follows it
-network.mobility=dcm | trace.file=town.csv => network.mobility dcm follows no trace; network.world must be trace or
+network.mobility=dcm | trace.file=town.csv => nothing reads it: with network.mobility dcm clients move
 & network.mobility=trace | trace.file=town.csv
 trace.file=/nope.csv => trace.file: trace '/nope.csv': there is no such file
 trace.streets=/nope.net.xml => trace.streets: trace '/nope.net.xml': there is no such file
