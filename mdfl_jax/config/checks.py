@@ -342,7 +342,7 @@ def idle(experiment: Experiment) -> Iterator[tuple[str, str]]:
         other, _, values = part.partition("=")
         if value in (None, each.default, declared.default):
             continue
-        if why := off.get(path) or off.get(part):
+        if why := off.get(path, off.get(part, "")):
             yield path, why
         elif values and str(attrgetter(other)(experiment)) not in values.split(","):
             yield path, f"{other} is {_shown(experiment, other)}"

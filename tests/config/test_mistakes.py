@@ -51,8 +51,6 @@ sweep=network.radius+network.radius=1+1 => sweep: network.radius is given twice
 sweep=network.num_mobile+network.radius=1 => takes 2 values tied by '+', not '1'
 sweep=network.num_mobile=1,9 => sweep, point 'num_mobile=9': network.num_mobile is 9; it must be at most
 sweep=seeds=1,2 => sweep: seeds cannot be an axis; known axes: algorithm.aggregation,
-sweep=network.mobility=static,dcm; motion.knowledge=oracle,met => sweep, point 'static, met': motion.knowledge is met;
-sweep=network.mobility+motion.knowledge=static+met,dcm+met => so it must be oracle: tie the fields, network.mobility+mot
 & sweep=network.mobility=static,dcm
 baseline=network.mobility => baseline is 'network.mobility'; it must be of the form field=value
 baseline=seeds=3 => baseline: seeds cannot be an axis
