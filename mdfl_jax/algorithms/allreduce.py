@@ -63,7 +63,12 @@ def ring(members: jax.Array) -> Links:
     return Links(adjacency, senders.own(members.shape[0]).astype(jnp.float32), senders=senders)
 
 
-@register("allreduce", formula="x_i+ = (1 / N) sum_j (x_j - eta g_j)", cite="patarasuk2009")
+@register(
+    "allreduce",
+    ignores=("aggregation", "compressor"),
+    formula="x_i+ = (1 / N) sum_j (x_j - eta g_j)",
+    cite="patarasuk2009",
+)
 def allreduce(settings: Settings = Settings()) -> Algorithm:
     """Parallel SGD with the exact mean of all models in every round, whatever the network.
 

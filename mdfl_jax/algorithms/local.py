@@ -1,8 +1,8 @@
 """Local work, the same in every algorithm: E optimiser steps of each client on its own data, or E epochs of it."""
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ class LocalNumbers(AlgorithmNumbers):
     """The numbers of algorithms whose clients take local steps with an optimiser."""
 
     momentum: float = number(
-        0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1, only_with="algorithm.optimizer=sgd"
+        0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1, part="algorithm.optimizer=sgd"
     )
 
 
@@ -232,35 +232,6 @@ class Settings(NamedTuple):
         told = self.sent(hparams, context.key, links, own, which)
         heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, context)
         return aggregate(self.aggregation, lie_to_each(heard, AGGREGATIONS.traits(self.aggregation).weighs))
-
-
-class Watched(Settings):
-    """Settings that know which of their fields have been read (``read``), by an algorithm that was made and traced."""
-
-    read: set[str]
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Make settings of which nothing has been read."""
-        found = super().__new__(cls, *values, **named)
-        found.read = set()
-        return found
-
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute, and take down the name of a setting."""
-        if name in Settings._fields:
-            self.read.add(name)
-        return super().__getattribute__(name)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return all settings in their order, and take down all names."""
-        self.read.update(Settings._fields)
-        return super().__iter__()
-
-    def _replace(self, **changes: Any) -> Self:
-        """Return settings with changes; what is read of them counts as read of these."""
-        found = type(self)(**(dict(zip(Settings._fields, tuple.__iter__(self))) | changes))
-        found.read = self.read
-        return found
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:

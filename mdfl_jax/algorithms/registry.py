@@ -33,7 +33,7 @@ IGNORABLE = ("aggregation", "compressor", "sends", *RECURSION)
 def register(
     name: str,
     numbers: type[AlgorithmNumbers] = LocalNumbers,
-    ignores: Iterable[str] = ("aggregation", "compressor"),
+    ignores: Iterable[str] = IGNORABLE,
     *,
     keeps_sum: bool = False,
     formula: str = "",
@@ -45,8 +45,9 @@ def register(
       name: the algorithm's name in configs.
       numbers: the class of its numbers, whose defaults are those of its paper.
       ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer, sends
-        and statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
-        whole models by `Settings.aggregate` uses the aggregation; one that sends anything uses `Settings.sent`.
+        and statistics (local batch statistics); by default all. A config that sets one of them is refused. An algorithm
+        that mixes whole models by `Settings.aggregate` uses the aggregation and sends; one that sends anything else
+        uses `Settings.sent`.
       keeps_sum: whether the clients' states have a sum that must not change, as that of push-sum weights, or that must
         follow the gradients. Newcomers that begin anew are refused, and rules of aggregation that do not keep the mean.
       formula, cite: as in `mdfl_jax.core.registry.Member`.

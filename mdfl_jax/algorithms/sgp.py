@@ -75,6 +75,7 @@ def biased_steps(
 
 @register(
     "sgp",
+    ignores=("aggregation", "compressor"),
     keeps_sum=True,
     formula="x <- x - eta grad f(z);  x+ = P x;  w+ = P w;  z+ = x+ / w+;  P is column-stochastic, w^0 = 1",
     cite="assran2019: algorithm 1",

@@ -14,7 +14,7 @@ import dataclasses
 import importlib.util
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,12 +25,10 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by
-from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
     Experiment,
     NetworkConfig,
     check_members,
-    families,
     in_use,
     is_partial,
     is_proximal,
@@ -189,51 +187,18 @@ def _start(experiment: Experiment) -> Iterator[Rule]:
         yield "model.pretrained", norm != "batch", f"empty with model.norm {norm}: weights are of networks with batch"
 
 
+_ONE_STEP, _RECURSION = "takes one gradient step a round", "has its step in its recursion"
 UNUSED = {
-    "aggregation": ("mean", "mixes no whole models by the network's weights"),
-    "compressor": ("", "sends nothing compressed"),
-    "local_epochs": (0, "takes one gradient step a round"),
-    "local_steps": (1, "takes one gradient step a round"),
-    "momentum": (0.0, "has its step in its recursion, which knows no momentum"),
-    "optimizer": ("sgd", "has its step in its recursion"),
-    "proximal": (0.0, "takes one gradient step a round"),
-    "statistics": ("mixed", "exchanges whole models"),
+    "aggregation": "mixes no whole models by the network's weights",
+    "compressor": "sends nothing compressed",
+    "local_epochs": _ONE_STEP,
+    "local_steps": _ONE_STEP,
+    "momentum": f"{_RECURSION}, which knows no momentum",
+    "optimizer": _RECURSION,
+    "proximal": _ONE_STEP,
+    "statistics": "exchanges whole models",
 }
-"""What each field must be for an algorithm that ignores it, and why the algorithm does."""
-
-
-HEEDED: dict[str, tuple[object, set[str], str]] = {
-    "algorithm.aggregation": ("mean", {"aggregation"}, "aggregate"),
-    "algorithm.compressor": ("", {"compressor"}, "compressor"),
-    "algorithm.local_epochs": (0, {"num_local_epochs"}, "num_local_epochs"),
-    "algorithm.local_steps": (1, {"num_local_steps"}, "num_local_steps"),
-    "algorithm.lr_schedule": ("constant", {"optimizer", "schedule"}, "schedule or Settings.optimizer"),
-    "algorithm.optimizer": ("sgd", {"optimizer"}, "optimizer"),
-    "algorithm.proximal": (0.0, {"proximal"}, "proximal"),
-    "algorithm.statistics": ("mixed", {"local_statistics"}, "part"),
-    "attack.name": ("", {"sends"}, "sent or Settings.aggregate"),
-    "model.shared": ("", {"shared"}, "part"),
-}
-"""What a field is where it is not set, the settings of an algorithm of which one heeds it, and how this is read."""
-
-
-def check_heeded(experiment: Experiment, read: set[str]) -> None:
-    """Check that an algorithm, perhaps one of the user's own, heeds all settings that it does not say to ignore.
-
-    Args:
-      experiment: The configuration of a sweep point.
-      read: The fields of `Settings` that were read while the algorithm was made and traced.
-
-    Raises:
-      UserError: If a field is set, and nothing has read it.
-    """
-    name, attack = experiment.algorithm.name, AttackConfig.of(experiment).name
-    lies = bool(attack) and any((ATTACKS[attack].to_all, ATTACKS[attack].to_each))  # others need no messages
-    for path, (unset, fields, by) in HEEDED.items():
-        is_set = lies if path == "attack.name" else attrgetter(path)(experiment) not in (None, unset)
-        if is_set and not fields & read:
-            must = f"{'empty' if unset == '' else unset}: algorithm.name {name} never uses Settings.{by}"
-            raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
+"""Why an algorithm ignores a setting."""
 
 
 PICKED = "metropolis_hastings"  # the rule that weighs the links which are picked
@@ -242,9 +207,11 @@ PICKED = "metropolis_hastings"  # the rule that weighs the links which are picke
 def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     config, ignored = experiment.algorithm, ignored_by(experiment.algorithm.name)
     ignored |= {"local_epochs", "proximal"} if "local_steps" in ignored else set()
-    for field in sorted(ignored.intersection(UNUSED)):
-        value, (unused, why) = getattr(config, field), UNUSED[field]
-        yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
+    for setting in sorted(ignored.intersection(UNUSED)):
+        default = type(config).__dataclass_fields__[setting].default
+        unset, value = 0.0 if default is None else default, getattr(config, setting)
+        must = f"{unset!r}: {config.name} {UNUSED[setting]}"
+        yield f"algorithm.{setting}", value not in (None, unset), must
     yield from _local_work(experiment)
     yield from _parts(experiment)
     rule = aggregation_in_use(config.name, config.aggregation)
@@ -314,41 +281,16 @@ def needs_file(experiment: Experiment) -> bool:
     return not experiment.network.graph and world_in(experiment) in FILES
 
 
-Uses = tuple[str, Callable[[Experiment], bool], Callable[[Experiment], str]]
-FILES_IN_USE: tuple[Uses, ...] = (
-    (
-        "trace.file",
-        needs_file,
-        lambda experiment: (
-            f"network.mobility {movement_of(experiment)} follows no trace; network.world must be {' or '.join(FILES)}"
-        ),
-    ),
-    (
-        "trace.streets",
-        lambda experiment: needs_file(experiment) and world_in(experiment) == "trace",
-        lambda experiment: (
-            f"network.mobility {movement_of(experiment)} follows no trace of places; network.world must be trace"
-        ),
-    ),
-    (
-        "graph.file",
-        lambda experiment: experiment.network.graph == "file",
-        lambda experiment: f"network.graph is {experiment.network.graph!r}, and it must be file",
-    ),
-)
-"""The fields that name a file, with functions of a configuration: whether it uses the file, and why it does not."""
-
-
-def check_used(experiments: list[Experiment]) -> None:
-    """Check that a study that names the file of a graph or a trace has a sweep point that uses it.
+def check_used(experiments: Sequence[Experiment]) -> None:
+    """Check that some sweep point uses each file that is named.
 
     Raises:
-      UserError: If no sweep point uses it.
+      UserError: If no sweep point uses one of them.
     """
-    for path, uses, why in FILES_IN_USE:
-        given = next((experiment for experiment in experiments if attrgetter(path)(experiment)), None)
-        if given and not any(map(uses, experiments)):
-            raise UserError(f"{path} is {attrgetter(path)(given)!r}; {why(given)}")
+    first = experiments[0]
+    given = [path for path, each, value in _fields(first) if each.metadata.get("file") and value != each.default]
+    for path in idle_in_all(experiments).keys() & given if given else ():
+        raise UserError(f"{path} is {_shown(first, path)}; nothing reads it: {dict(idle(first))[path]}")
 
 
 def wants_lists(experiment: Experiment) -> bool:
@@ -374,95 +316,67 @@ def _is_saved(path: Path) -> bool:
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
-def notes(experiment: Experiment) -> list[str]:
-    """Return warnings about settings that are allowed but probably not intended, one line for each."""
-    return [f"{path} is {_shown(experiment, path)}; {why}" for path, is_noted, why in _notes(experiment) if is_noted]
-
-
-def _notes(experiment: Experiment) -> Iterator[Rule]:
-    """Yield fields, whether each is to be noted, and why it has no effect."""
-    model, network = experiment.model, experiment.network
-    for path, why in _unread(experiment):
-        section, _, name = path.rpartition(".")
-        part: Any = attrgetter(section)(experiment)
-        is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
-        yield path, is_set, f"ignored: {why}"
+def notes(experiment: Experiment) -> Iterator[str]:
+    """Yield a line for each field whose value is allowed, and probably not what is meant."""
     for kind in sections():
-        yield from kind.of(experiment).notes(experiment)
-    if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
-        norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
-        yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
-    given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
-    why = f"ignored: engine.links=auto uses matrices for these {network.num_clients:,} clients"
-    yield "engine.max_neighbours", given and not lists, why
-    known = network.graph or ServerConfig.of(experiment).pattern.removesuffix("roadside")
-    yield "engine.max_neighbours", given and lists and known, f"ignored: the neighbours in {known} are known"
+        for path, is_noted, why in kind.of(experiment).notes(experiment):
+            if is_noted:
+                yield f"{path} is {_shown(experiment, path)}; {why}"
 
 
-def unused(experiments: Sequence[Experiment]) -> dict[str, str]:
-    """Return warnings about hyperparameters of entries that no sweep point uses, one line for each, by their paths."""
-    used = {
-        f"{family.section}.{name}"
-        for experiment in experiments
-        for family, _, numbers in in_use(experiment)
-        for name in fields_of(type(numbers))
-    }
-    lines: dict[str, str] = {}
-    for experiment in experiments:
-        for section in dict.fromkeys(family.section for family in families()):
-            part = getattr(experiment, section)
-            for each in dataclasses.fields(part):
-                path, own, value = f"{section}.{each.name}", each.metadata.get("own"), getattr(part, each.name)
-                if own and value is not None and path not in used:
-                    users = f"{enumerated(own, 'and')} {'use' if len(own) > 1 else 'uses'}"
-                    lines[path] = f"{path} is {value}; ignored: only {users} it"
-    return lines
+def idle(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are set and have no effect, with the reasons, as the entries in use declare it.
 
-
-def _declared(experiment: Experiment) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what the fields of the sections and the hyperparameters of the entries in use declare, by their paths."""
-    for section in dataclasses.fields(experiment):
-        for each in dataclasses.fields(section.type) if dataclasses.is_dataclass(section.type) else ():
-            yield f"{section.name}.{each.name}", {} if "own" in each.metadata else each.metadata
-    for family, _, numbers in in_use(experiment):
-        for name, each in fields_of(type(numbers)).items():
-            yield f"{family.section}.{name}", each.metadata
-
-
-def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """Yield the fields and the numbers that nothing in use reads, with the reason, as they declare it."""
-    ignored, off = dict[str, str](), _switched_off(experiment)
-    for part, is_ignored, why in _ignored_parts(experiment):
+    A field says what it is about by ``part`` (`mdfl_jax.core.section.field`), and a section which parts or fields are
+    ignored (`mdfl_jax.core.section.Section.ignored`). A hyperparameter is ignored where no entry in use declares it.
+    What an algorithm ignores (`mdfl_jax.algorithms.registry.register`) is refused before.
+    """
+    off = dict[str, str]()
+    for part, is_ignored, why in _ignored(experiment):
         if is_ignored:
-            ignored.setdefault(part, why)
-    for path, rules in _declared(experiment):
-        other, _, values = rules.get("only_with", "").partition("=")
-        if path in off or rules.get("part") in ignored:
-            yield path, off.get(path) or ignored[rules["part"]]
-        elif other and str(attrgetter(other)(experiment)) not in values.split(","):
+            off.setdefault(part, why)
+    used = {f"{of.section}.{n}": each for of, _, own in in_use(experiment) for n, each in fields_of(type(own)).items()}
+    for path, each, value in _fields(experiment):
+        declared = used.get(path, each)
+        part = declared.metadata.get("part", "")
+        other, _, values = part.partition("=")
+        if value in (None, each.default, declared.default):
+            continue
+        if why := off.get(path, off.get(part, "")):
+            yield path, why
+        elif values and str(attrgetter(other)(experiment)) not in values.split(","):
             yield path, f"{other} is {_shown(experiment, other)}"
+        elif declared is each and (own := each.metadata.get("own")):
+            yield path, f"only {enumerated(own, 'and')} {'use' if len(own) > 1 else 'uses'} it"
 
 
-def _switched_off(experiment: Experiment) -> dict[str, str]:
-    """Return the fields of the sections that their switch keeps out of use, with the reason."""
-    found = dict[str, str]()
-    for kind in sections():
-        config, switch = kind.of(experiment), f"{kind.SECTION}.{kind.SWITCH}"
-        if kind.SWITCH and not config.in_use(experiment):
-            value = getattr(config, kind.SWITCH)
-            why = f"{switch} is {f'{value:g}' if isinstance(value, float) else value if value != '' else 'empty'}"
-            found |= {f"{kind.SECTION}.{each.name}": why for each in dataclasses.fields(kind)}
-            del found[switch]
-    return found
+def idle_in_all(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """Return the fields that are set and have no effect in any sweep point, with the reasons, by their paths."""
+    of_points = [dict(idle(experiment)) for experiment in experiments]
+    return {path: why for path, why in of_points[0].items() if all(path in of_point for of_point in of_points)}
 
 
-def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
-    """Yield the parts of a study, whether the entries in use ignore them, and why."""
+def told_idle(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """Return a line for each field of `idle_in_all`, by its path."""
+    first, found = experiments[0], idle_in_all(experiments)
+    return {path: f"{path} is {_shown(first, path)}; ignored: {why}" for path, why in found.items()}
+
+
+def _fields(experiment: Experiment) -> Iterator[tuple[str, dataclasses.Field, Any]]:
+    """Yield the fields of the sections: path, declaration and value."""
+    for section in dataclasses.fields(experiment):
+        part = getattr(experiment, section.name)
+        for each in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
+            yield f"{section.name}.{each.name}", each, getattr(part, each.name)
+
+
+def _ignored(experiment: Experiment) -> Iterator[Rule]:
+    """Yield the parts of a study, or fields, whether the entries in use ignore them, and why."""
     network, pattern, name = experiment.network, ServerConfig.of(experiment).pattern, experiment.algorithm.name
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
     by_pairs = f"under server.pattern {pattern} pairs are drawn"
     picks = is_partial(experiment) and participation_of(experiment)[0] < 1
-    for part in ("places", "world", "steps", "grid", "plane", "knowledge", "trace"):
+    for part in ("places", "world", "steps", "grid", "plane", "knowledge", "trace", "streets"):
         yield part, network.graph, f"the links are those of network.graph {network.graph}"
         yield part, pairs, by_pairs
     yield "graph", not network.graph, "network.graph is empty"
@@ -474,7 +388,8 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "seconds", not lasts, "nothing takes place in seconds"
     if not network.graph and not pairs:
         movement, world = movement_of(experiment), world_in(experiment)
-        for part, homes in (("grid", ["grid"]), ("steps", ["grid"]), ("plane", ["plane"]), ("trace", FILES)):
+        homes_of = {"grid": ["grid"], "steps": ["grid"], "plane": ["plane"], "trace": FILES, "streets": ["trace"]}
+        for part, homes in homes_of.items():
             yield part, world not in homes, f"with network.mobility {movement} clients move in the {WORLDS[world]}"
         knows_nothing = f"network.mobility {movement.rule} uses no such knowledge"
         yield "knowledge", not MOBILITIES.form(movement).knowledge, knows_nothing
@@ -489,8 +404,20 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     drawn = not task_of(experiment).of_datasets
     yield "samples", drawn, "each seed draws its own data"
     yield "models", drawn, f"data.name {experiment.data.name} has its own model"
+    if MODELS[experiment.model.name].__module__.startswith("mdfl_jax."):  # another one must be built to know
+        norm = getattr(numbers_in(experiment, MODELS, experiment.model.name), "norm", "")
+        yield "algorithm.statistics", norm != "batch", f"{experiment.model.name} has no batch statistics"
+    lists, known = wants_lists(experiment), network.graph or pattern.removesuffix("roadside")
+    of_few = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    yield "engine.max_neighbours", not lists, of_few
+    yield "engine.max_neighbours", known, f"the neighbours in {known} are known"
     for kind in sections():
-        yield from kind.of(experiment).ignored(experiment)
+        config, switch = kind.of(experiment), f"{kind.SECTION}.{kind.SWITCH}"
+        yield from config.ignored(experiment)
+        if kind.SWITCH and not config.in_use(experiment):
+            value = getattr(config, kind.SWITCH)
+            why = f"{switch} is {f'{value:g}' if isinstance(value, float) else value if value != '' else 'empty'}"
+            yield from ((f"{kind.SECTION}.{x.name}", x.name != kind.SWITCH, why) for x in dataclasses.fields(kind))
 
 
 class Save(NamedTuple):

@@ -14,10 +14,8 @@ from mdfl_jax.core.papers import SOFTWARE, Citations, citations_of, papers, unit
 from mdfl_jax.core.section import switches_of
 from mdfl_jax.core.sweep_text import labels_of, show, split_axes
 from mdfl_jax.data.sources import PUBLIC, SOURCES
-from mdfl_jax.mobility.registry import MOBILITIES, OWN, movement_of, world_in
-from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
-
-RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
+from mdfl_jax.mobility.registry import OWN, world_in
+from mdfl_jax.mobility.rule import PROGRAMS
 
 OF_A_POINT = ("use", "vary", "held_seed")  # the fields outside of sections in which points may differ
 MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
@@ -104,24 +102,8 @@ def points(experiment: Experiment) -> list[Point]:
         changed = replace_all(experiment, overrides)
         with errors_about(f"sweep, point {name_of(overrides)!r}"):
             check_together(changed)
-            _check_knowledge(overrides, changed)
         found.append(Point(name_of(overrides), overrides, changed))
     return found
-
-
-def _check_knowledge(overrides: dict[str, Any], experiment: Experiment) -> None:
-    """Refuse a sweep over `motion.knowledge` that would compute a rule without knowledge several times.
-
-    Raises:
-      UserError: If the rule of a point knows no static clients, and the point has another knowledge than ``oracle``.
-    """
-    known, rule = overrides.get(KNOWLEDGE, ORACLE), experiment.network.mobility
-    if known == ORACLE or experiment.network.graph or MOBILITIES.form(movement_of(experiment)).knowledge:
-        return
-    tied = f"{RULE}+{KNOWLEDGE}={rule}+{ORACLE},..."
-    raise UserError(
-        f"{KNOWLEDGE} is {known}; {rule} plans with no static clients, so it must be {ORACLE}: tie the fields, {tied}"
-    )
 
 
 def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:

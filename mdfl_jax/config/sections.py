@@ -156,6 +156,7 @@ class TraceConfig:
         traced=True,
         file=True,
         folder=True,
+        part="trace",
     )
     made_by: str = _of_trace(
         "", "command that makes the file, named if the file is not there", traced=True, in_runs=False
@@ -170,7 +171,11 @@ class TraceConfig:
     times: str = _of_trace("", "only begin,end: seconds of the file, or dates with a time; empty: all", traced=True)
     area: str = _of_trace("", "only west,south,east,north in the unit of the file; empty: all", traced=True)
     streets: str = field(
-        "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
+        "",
+        "SUMO network of the trace (.net.xml or .gz), whose streets the map shows",
+        traced=True,
+        file=True,
+        part="streets",
     )
     start: float = _of_trace(
         0.0,
@@ -208,9 +213,12 @@ class GraphConfig:
     """The graph that network.graph names. Its mixing matrix is made by network.mixing."""
 
     file: str = field(
-        "", "edge list i,j or matrix (.npy, .npz, text); [T, N, N] holds one per round, repeated", file=True
+        "",
+        "edge list i,j or matrix (.npy, .npz, text); [T, N, N] holds one per round, repeated",
+        file=True,
+        part="network.graph=file",
     )
-    directed: bool = field(False, "in a file, i,j says only that i hears j", only_with="network.graph=file")
+    directed: bool = field(False, "in a file, i,j says only that i hears j", part="network.graph=file")
     allow_disconnected: bool = field(False, "random graphs and files need not be connected", traced=True, part="graph")
 
 
@@ -294,14 +302,14 @@ class AlgorithmConfig:
         "last factor of the cosine, or lower limit of the exponential",
         at_least=0,
         at_most=1,
-        only_with="algorithm.lr_schedule=cosine,exponential",
+        part="algorithm.lr_schedule=cosine,exponential",
     )
     lr_decay: float = field(
         0.99,
         "factor of the exponential for each step",
         above=0,
         below=1,
-        only_with="algorithm.lr_schedule=exponential",
+        part="algorithm.lr_schedule=exponential",
     )
     batch_size: int = field(
         0, "samples in a minibatch, drawn with replacement unless local work is epochs; 0: full batch", at_least=0

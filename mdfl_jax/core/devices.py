@@ -38,8 +38,6 @@ class Kind(NamedTuple):
       called: the name of this TPU in JAX.
       vmem: the vector memory in KiB that one operation may use, where more than the compiler's default of 16 MiB makes
         programs faster (benchmarks/tried.md); 0: the default.
-      bandwidth: the rate of a TPU's main memory, in bytes/s.
-      tile: the side of the matrix unit of a TPU.
     """
 
     backend: str
@@ -49,13 +47,6 @@ class Kind(NamedTuple):
     host: str = ""
     called: str = ""
     vmem: int = 0
-    bandwidth: float = 0.0
-    tile: int = 128
-
-    @property
-    def steps(self) -> float:
-        """The rows that the matrix units multiply by a full tile in a second, all units together."""
-        return self.peak / (2 * self.tile**2)
 
 
 KINDS = {
@@ -63,10 +54,10 @@ KINDS = {
     "a100": Kind("gpu", 84_974_239_744, 312e12),
     "h100": Kind("gpu", 84_929_347_584, 989e12),
     "h200": Kind("gpu", 150_110_011_392, 989e12),
-    "tpu-v4": Kind("tpu", 32 * 2**30, 275e12, 1.05e9, "2x2x1", "TPU v4", bandwidth=1200e9),
-    "tpu-v5e": Kind("tpu", 16 * 2**30, 197e12, 1.5e9, "2x2", "TPU v5 lite", 65_536, 819e9),
-    "tpu-v5p": Kind("tpu", 95 * 2**30, 459e12, 1.75e9, "2x2x1", "TPU v5", bandwidth=2765e9),
-    "tpu-v6e": Kind("tpu", 32 * 2**30, 918e12, 1.75e9, "2x2", "TPU v6 lite", 65_536, 1600e9, 256),
+    "tpu-v4": Kind("tpu", 32 * 2**30, 275e12, 1.05e9, "2x2x1", "TPU v4"),
+    "tpu-v5e": Kind("tpu", 16 * 2**30, 197e12, 1.5e9, "2x2", "TPU v5 lite", 65_536),
+    "tpu-v5p": Kind("tpu", 95 * 2**30, 459e12, 1.75e9, "2x2x1", "TPU v5"),
+    "tpu-v6e": Kind("tpu", 32 * 2**30, 918e12, 1.75e9, "2x2", "TPU v6 lite", 65_536),
 }
 
 

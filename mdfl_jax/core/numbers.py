@@ -25,7 +25,7 @@ BOUNDS = {
     "at_most": (lambda value, bound: value <= bound, "at most"),
     "below": (lambda value, bound: value < bound, "less than"),
 }
-RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read", "part", "only_with")
+RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read", "part")
 
 
 class Setting(NamedTuple):
@@ -63,8 +63,8 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
         separate compilations. Otherwise the number is traced.
       **rules: the bounds ``at_least``, ``above``, ``at_most`` and ``below``; ``finite``, by default true for a traced
         number without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
-        ``source``; ``read``, a function that converts a text to the array that the program uses; ``part`` and
-        ``only_with``, which say when the number has no effect, as in `mdfl_jax.core.section.field`.
+        ``source``; ``read``, a function that converts a text to the array that the program uses; ``part``, which
+        says when the number has no effect, as in `mdfl_jax.core.section.field`.
 
     Raises:
       UserError: for an unknown rule.

@@ -28,8 +28,8 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
     running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks, server, or a part of a section (`Section.ignored`).
-    ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of another field only.
+    mixing, links, picks, server, or a part of a section (`Section.ignored`). ``part="PATH=VALUE,VALUE"`` says that the
+    field has an effect with these values of another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
@@ -98,7 +98,7 @@ class Section:
         yield from ()
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield the parts of which fields may be about (`field`), whether they are ignored, and why."""
+        """Yield the parts of which fields may be about (`field`), or fields, whether they are ignored, and why."""
         yield from ()
 
     def notes(self, whole: Any) -> Iterator[Rule]:

@@ -722,17 +722,12 @@ class CostConfig(Section):
         if self.speeds:
             read_speeds(self.speeds, network.num_clients)
 
-    def notes(self, whole: Any) -> Iterator[Rule]:
+    def ignored(self, whole: Any) -> Iterator[Rule]:
         """Yield what needs a time of computing or of sending; where the sweep varies costs, a point may be free."""
-        unused = "ignored: cost.seconds_per_sample is 0"
         computes_at_once = not self.seconds_per_sample and not varies_costs(whole)
-        yield "cost.deadline", computes_at_once and has_deadline(whole), unused
-        yield "cost.speed_spread", computes_at_once and self.speed_spread > 0, unused
-        yield "cost.speed_ratio", computes_at_once and self.speed_ratio > 1, unused
-        yield "cost.speeds", computes_at_once and self.speeds, unused
-        sends_at_once = sends_without_rate(whole) and not self.latency
-        noted = sends_at_once and self.short_contact != IGNORE
-        yield "cost.short_contact", noted, "ignored: messages take no time"
+        for name in ("deadline", "speed_spread", "speed_ratio", "speeds"):
+            yield f"cost.{name}", computes_at_once, "cost.seconds_per_sample is 0"
+        yield "cost.short_contact", sends_without_rate(whole) and not self.latency, "messages take no time"
 
     def describe(self, whole: Any) -> str:
         """Return what happens to contacts that are too short."""

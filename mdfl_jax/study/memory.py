@@ -8,19 +8,15 @@ from typing import Any, NamedTuple
 import jax
 
 from mdfl_jax.config.checks import keys_of
-from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import count_flops
-from mdfl_jax.core.section import sections
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.programs import Placement, TracedStep, in_turns, traced_steps
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.mobility.registry import OWN, movement_of
-from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import host_memory
 from mdfl_jax.study.prepare.task import build_task
-from mdfl_jax.study.study import ONE, Group, Study, build_simulation, evenly, hparams_of
+from mdfl_jax.study.study import ONE, Group, Study, build_simulation, evenly
 
 MIB = 2**20
 SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest
@@ -262,34 +258,13 @@ def _rough(group: Group) -> int:
 
 
 def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
-    """Return an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
-    member = study.points[group.points[0]].experiment
-    around = (kind for kind in sections() if kind.SECTION not in Experiment.__dataclass_fields__)
-    plain: Any = {kind.SECTION: type(kind.of(member))() for kind in around}
-    server = ServerConfig.of(member)  # the algorithm may need one
-    plain["server"] = dataclasses.replace(server, pattern="fixed", file="") if server.file else server
-    alone = dataclasses.replace(
-        member,
-        network=dataclasses.replace(
-            member.network, num_clients=1, num_mobile=0, mobility="static", world=OWN, graph=""
-        ),
-        engine=dataclasses.replace(member.engine, mapping="scan"),
-        **plain,
-    )
-    rules = [movement_of(alone)]
-    tree = group.pretrained.tree if group.pretrained else None
-    single = group._replace(
-        simulation=build_simulation(alone, build_task(alone, group.dataset, pretrained=tree), rules),
-        hparams=[hparams_of(alone, rules)],
-        points=[0],
-    )
-    client = need(single, 1, 1)
+    """Return an error with the limit, and what one run needs."""
+    clients = study.points[group.points[0]].experiment.network.num_clients
     set_by = "engine.memory_mib" if study.experiment.engine.memory_mib else "the memory of a device, in MiB,"
     return TooLargeError(
-        f"{set_by} is {plan.limit // MIB}; one run of {member.network.num_clients} clients needs "
-        f"{plan.need.total / MIB:.1f} (data {plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations "
-        f"and gradients {plan.need.temporary / MIB:.1f}), one client alone {client.total / MIB:.1f}; "
-        f"{plan.need.advice()}"
+        f"{set_by} is {plan.limit // MIB}; one run of {clients} clients needs {plan.need.total / MIB:.1f} (data "
+        f"{plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations and gradients "
+        f"{plan.need.temporary / MIB:.1f}); {plan.need.advice()}"
     )
 
 

@@ -2,16 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import jax
 import numpy as np
 
-from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.config.checks import notes, parse_save, unused
+from mdfl_jax.config.checks import notes, parse_save, told_idle
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
-from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.outcomes import baseline_values
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
@@ -70,18 +68,13 @@ def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
       study: The study.
       given: The fields that the user has set, as in `plan`.
     """
-    found = _without_effect(study)
-    found |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
-    found |= dict.fromkeys(
-        filter(None, (line(point.experiment) for point in study.points for line in (few_heard, outnumbered)))
-    )
-    found |= dict.fromkeys(line for point in study.points for line in graph_notes(point.experiment))
-    idle = unused([p.experiment for p in study.points])
-    found |= {line: None for path, line in idle.items() if given is None or path in given}
+    experiments = [point.experiment for point in study.points]
+    found = {line: None for path, line in told_idle(experiments).items() if given is None or path in given}
+    found |= dict.fromkeys(line for one in experiments for line in (*notes(one), *member_notes(one)))
+    found |= dict.fromkeys(filter(None, (line(one) for one in experiments for line in (few_heard, outnumbered))))
+    found |= dict.fromkeys(line for one in experiments for line in graph_notes(one))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
     found |= dict.fromkeys((*_never_carried(study), *told))
-    known = {line.partition(" is ")[0] for line in found}
-    found |= dict.fromkeys(line for line in _never_read(study) if line.partition(" is ")[0] not in known)
     return list(found)
 
 
@@ -96,13 +89,6 @@ def _attacked(study: Study) -> list[str]:
     who = " or ".join(dict.fromkeys(AttackConfig.of(one).who for one in attacked))
     told = f"{counts} of the clients attack ({who}){where}"
     return [f"  {told}; accuracies and losses are those of the honest ones"]
-
-
-def _without_effect(study: Study) -> dict[str, None]:
-    """Return the notes about fields that have no effect in any sweep point."""
-    of_points = [notes(point.experiment) for point in study.points]
-    fields = set.intersection(*({line.partition(" is ")[0] for line in of_point} for of_point in of_points))
-    return {line: None for of_point in of_points for line in of_point if line.partition(" is ")[0] in fields}
 
 
 def _never_carried(study: Study) -> list[str]:
@@ -124,19 +110,6 @@ def _never_carried(study: Study) -> list[str]:
                 lasts = f"{span} lasts {experiment.motion.dt * rounds:g} s"
                 lines.append(f"cost.short_contact is {rule}; no contact ever carries a {what}: {takes}, and {lasts}")
     return lines
-
-
-def _never_read(study: Study) -> Iterator[str]:
-    """Yield a note for each number that a point sets and that its algorithm does not read."""
-    for group in study.groups:
-        for config in (study.points[p].experiment.algorithm for p in group.points):
-            own = fields_of(ALGORITHMS.numbers(config.name))
-            for name in sorted(group.unread):
-                elsewhere = name in own and "part" in own[name].metadata  # a network reads it
-                value = getattr(config, name)
-                is_default = value is None or (name in own and value == own[name].default)
-                if not (elsewhere or is_default):
-                    yield f"algorithm.{name} is {value}; ignored: algorithm.name {config.name} never reads it"
 
 
 def _sampled(study: Study) -> list[str]:

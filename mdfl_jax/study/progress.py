@@ -6,7 +6,6 @@ under way.
 """
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -200,31 +199,20 @@ class _Display(Protocol):
 
 
 class _Bar:
-    """A bar in a terminal, with a line below it for the accuracies; in a notebook, the bar has them itself."""
+    """A bar in a terminal or in a notebook, with the accuracies behind it."""
 
     def __init__(self, tally: Tally, bar: Any):
         self.tally, self.bar = tally, bar
-        # Without ipywidgets a notebook has the bar of a terminal, but it cannot go back to an earlier line.
-        self.is_notebook = hasattr(bar, "container") or type(sys.stderr).__module__.startswith("ipykernel")
-        self.line = None if self.is_notebook else tqdm(bar_format="{desc}", position=1, leave=False, dynamic_ncols=True)
 
     def show(self, has_news: bool) -> None:
-        """Refresh both. A notebook is not sent a message a second unless a program is compiled."""
+        """Refresh the bar."""
         tally = self.tally
-        if self.is_notebook and not has_news and not tally.compiling:
-            return
-        parts = [tally.compiling or tally.speed()]
-        if self.line is None:
-            parts.append("" if tally.compiling else tally.values())
-        else:
-            self.line.set_description_str((tally.names() if tally.compiling else tally.values()), refresh=True)
         self.bar.n = tally.done
-        self.bar.set_postfix_str(", ".join(filter(None, parts)), refresh=True)
+        told = [tally.compiling] if tally.compiling else filter(None, (tally.speed(), tally.values()))
+        self.bar.set_postfix_str(", ".join(told), refresh=True)
 
     def close(self) -> None:
-        """Leave the bar and remove the line, since the table has its values."""
-        if self.line is not None:
-            self.line.close()
+        """Leave the bar."""
         self.bar.close()
 
 

@@ -22,9 +22,9 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, Watched, adam, sgd
+from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
-from mdfl_jax.config.checks import check_heeded, check_used, keys_of, wants_lists
+from mdfl_jax.config.checks import check_used, keys_of, wants_lists
 from mdfl_jax.config.points import (
     Point,
     baseline_of,
@@ -51,7 +51,6 @@ from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.own_files import place, shown, words
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
-from mdfl_jax.core.traced import live
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
@@ -182,9 +181,9 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=has_momentum(experiment))
 
 
-def settings_of(experiment: Experiment) -> Watched:
-    """Return the settings of the algorithm, which remember what it reads of them."""
-    return Watched(
+def settings_of(experiment: Experiment) -> Settings:
+    """Return the settings of the algorithm."""
+    return Settings(
         optimizer=_optimizer(experiment),
         num_local_steps=experiment.algorithm.local_steps,
         num_local_epochs=experiment.algorithm.local_epochs,
@@ -204,7 +203,6 @@ def build_simulation(
     task: Task,
     rules: Sequence[Movement | Form],
     max_neighbours: int = 0,
-    settings: Settings | None = None,
 ) -> Simulation:
     """Build the simulation that the points of a group share. Their traced numbers are its arguments.
 
@@ -213,13 +211,12 @@ def build_simulation(
       task: The task of the group, from `build_task`.
       rules: The movements of the points of the group, or forms of rules. They have no effect with a graph.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
-      settings: Those of the algorithm; None: `settings_of` the configuration.
 
     Raises:
       UserError: If task, network and algorithm do not fit together.
     """
     engine = experiment.engine
-    settings = settings or settings_of(experiment)
+    settings = settings_of(experiment)
     algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
     algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
@@ -320,36 +317,15 @@ def blame_own_files(origins: list[str]) -> Iterator[None]:
         raise UserError(f"{', '.join(map(shown, origins))}: {words(error)}") from error
 
 
-def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> frozenset[str]:
-    """Trace the steps of a simulation, without compiling or computing anything.
-
-    Args:
-      simulation: the simulation of a group of sweep points.
-      hparams: the traced numbers of the points; those of the first are used, since all have the same shapes.
-
-    Returns:
-      The names of the numbers of the algorithm that no step reads.
+def check_traced(simulation: Simulation, hparams: Hparams) -> None:
+    """Trace the steps of a simulation for the numbers of a point, without compiling or computing anything.
 
     Raises:
       UserError: if a member returns another structure or other shapes than it must (`mdfl_jax.core.contract`).
     """
-    names = [path[-1].name for path, _ in jax.tree_util.tree_leaves_with_path(hparams[0].algorithm)]
-    read: set[str] = set()
-
-    def traced(step: Callable[..., Any], *args: Any) -> Any:
-        def of_numbers(numbers: Any, data: Any, hparams: Hparams, *args: Any) -> Any:
-            return step(data, hparams._replace(algorithm=numbers), *args)
-
-        given = hparams[0].algorithm, simulation.data, hparams[0], *args
-        closed, shapes = jax.make_jaxpr(of_numbers, return_shape=True)(*given)
-        used = live(closed.jaxpr)[1]
-        read.update(name for name, is_used in zip(names, used) if is_used)
-        return shapes
-
     key = jax.eval_shape(lambda: jax.random.key(0))
-    carry, _ = traced(simulation.init, key)
-    traced(simulation.advance, key, carry)
-    return frozenset(names) - read
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams, key)
+    jax.eval_shape(simulation.advance, simulation.data, hparams, key, carry)
 
 
 class Run(NamedTuple):
@@ -372,7 +348,6 @@ class Group(NamedTuple):
       pretrained: The pretrained weights from which the simulation was built, if any.
       starts: The checkpoints from which the runs of each point start, in the order of ``points``; None for a point
         whose first model is drawn or has pretrained weights.
-      unread: The numbers of the algorithm that its program does not read, found where members are the user's own.
     """
 
     points: list[int]
@@ -383,7 +358,6 @@ class Group(NamedTuple):
     dataset: Dataset | None
     pretrained: Pretrained | None = None
     starts: list[Start | None] = []  # noqa: RUF012
-    unread: frozenset[str] = frozenset()
 
     @property
     def carry(self) -> Carry:
@@ -562,12 +536,11 @@ def make_study(config: ConfigDict) -> Study:
         num_runs = runs_per_batch(members[0], len(members))
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
-        origins, unread = own_origins(members), frozenset[str]()
+        origins = own_origins(members)
         with blame_own_files(origins):
             numbers = partial(hparams_of_points, members, rules, files)
-            settings = settings_of(members[0])
             task = build_task(members[0], dataset, mesh, tree, tasks)
-            make = partial(build_simulation, members[0], task, rules, settings=settings)
+            make = partial(build_simulation, members[0], task, rules)
             simulation = with_links(make, members, numbers, seeds)
             for member in members:
                 check_heard(member)
@@ -575,12 +548,11 @@ def make_study(config: ConfigDict) -> Study:
                     each.check_task(member, task)
             hparams = numbers(simulation)
             if origins:
-                unread = check_traced(simulation, hparams)
+                check_traced(simulation, hparams[0])
                 for member, own in zip(members, hparams):
-                    check_heeded(member, settings.read)
                     check_owners(member, simulation, own, seeds)
         starts = [start_of(member, simulation.model, seeds) for member in members]
-        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts, unread))
+        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
     names, inputs = _names(all_points, groups, seeds)
     found = Study(experiment, all_points, baselines, groups, seeds, names, inputs)
     return found._replace(streets=files.streets, traces=tuple(files.notes))

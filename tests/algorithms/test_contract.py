@@ -12,11 +12,12 @@ from small import toy_dataset
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import Settings, Watched
+from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.contrib.presence.presence import MarkovNumbers, PresenceParams, coming_and_going
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.traced import live
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.engine.simulation import Simulation
@@ -25,7 +26,6 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks import classification
 
 N, ROUNDS, DEVICES = 12, 4, 4
@@ -80,12 +80,52 @@ SETTINGS = {
 }
 
 
+class Watched(Settings):
+    """Settings that know which of their fields have been read (``read``), by an algorithm that was made and traced."""
+
+    def __new__(cls, *values, **named):
+        found = super().__new__(cls, *values, **named)
+        found.read = set()
+        return found
+
+    def __getattribute__(self, name):
+        if name in Settings._fields:
+            self.read.add(name)
+        return super().__getattribute__(name)
+
+    def __iter__(self):
+        self.read.update(Settings._fields)
+        return super().__iter__()
+
+    def _replace(self, **changes):
+        """What is read of the changed settings counts as read of these."""
+        found = type(self)(**(dict(zip(Settings._fields, tuple.__iter__(self))) | changes))
+        found.read = self.read
+        return found
+
+
+def numbers_not_read(simulation, hparams):
+    """The numbers of an algorithm that neither the start of a run nor its rounds read."""
+    names = [path[-1].name for path, _ in jax.tree_util.tree_leaves_with_path(hparams.algorithm)]
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams, key)
+    read = set()
+    for step, given in ((simulation.init, (key,)), (simulation.advance, (key, carry))):
+
+        def of_numbers(numbers, *given, step=step):
+            return step(simulation.data, hparams._replace(algorithm=numbers), *given)
+
+        used = live(jax.make_jaxpr(of_numbers)(hparams.algorithm, *given).jaxpr)[1]
+        read |= {name for name, is_used in zip(names, used) if is_used}
+    return set(names) - read
+
+
 @pytest.mark.parametrize("name", but("dpsgd", ALGORITHMS))
 def test_what_is_not_read_is_said_to_be_ignored(name):
     task, (network, params) = classification(toy_dataset(), make_model("linear", 3), N, "iid"), network_of(name)
     settings, numbers = Watched(), resolved(name, "", NUMBERS).traced()
     simulation = Simulation(task, network, ALGORITHMS[name](settings), Schedule(ROUNDS, 2))
-    unread = check_traced(simulation, [Hparams(PartitionNumbers(), params, numbers)])
+    unread = numbers_not_read(simulation, Hparams(PartitionNumbers(), params, numbers))
     ignored = ignored_by(name)
     assert {setting for setting, field in SETTINGS.items() if field not in settings.read} <= ignored
     assert "local_steps" in ignored or {"num_local_epochs", "proximal"} <= settings.read

@@ -178,7 +178,7 @@ def test_a_study_that_fits_nowhere_names_what_makes_it_fit_and_no_dry_run_says_i
     assert out.endswith("; cifar_resnet:small is a smaller study\n")
     status, _, err = call(sweep, *words, f"--workdir={tmp_path / 'run'}")
     assert status == 2
-    assert "one client alone" in err
+    assert "one run of 2 clients needs" in err
     assert err.endswith("; cifar_resnet:small is a smaller study\n")
 
 

@@ -51,8 +51,6 @@ sweep=network.radius+network.radius=1+1 => sweep: network.radius is given twice
 sweep=network.num_mobile+network.radius=1 => takes 2 values tied by '+', not '1'
 sweep=network.num_mobile=1,9 => sweep, point 'num_mobile=9': network.num_mobile is 9; it must be at most
 sweep=seeds=1,2 => sweep: seeds cannot be an axis; known axes: algorithm.aggregation,
-sweep=network.mobility=static,dcm; motion.knowledge=oracle,met => sweep, point 'static, met': motion.knowledge is met;
-sweep=network.mobility+motion.knowledge=static+met,dcm+met => so it must be oracle: tie the fields, network.mobility+mot
 & sweep=network.mobility=static,dcm
 baseline=network.mobility => baseline is 'network.mobility'; it must be of the form field=value
 baseline=seeds=3 => baseline: seeds cannot be an axis
@@ -107,7 +105,7 @@ motion.dt=2 => cost.seconds_per_sample is 0.125; it must be at least 0.25: the f
 """
 GRAPHS = """
 network.graph=file => graph.file is ''; it must be a file: network.graph is file
-network.graph=ring | graph.file=x.txt => graph.file is 'x.txt'; network.graph is 'ring', and it must be file
+network.graph=ring | graph.file=x.txt => graph.file is 'x.txt'; nothing reads it: network.graph is ring
 network.graph=torus => network.num_clients is 6; a torus needs
 network.graph=random_regular | graph.degree=6 => graph.degree is 6; it must be less than
 network.graph=ring | network.mixing=speed_aware => network.mixing is speed_aware; it must be a rule without speeds: a gr
@@ -141,7 +139,7 @@ motion.loop=1,2; 1,2 => it must hold two different waypoints or more
 """
 TRACES = """
 network.mobility=trace => trace.file is ''; it must be a file: network.mobility trace follows it
-network.mobility=dcm | trace.file=town.csv => network.mobility dcm follows no trace; network.world must be trace or
+network.mobility=dcm | trace.file=town.csv => nothing reads it: with network.mobility dcm clients move
 & network.mobility=trace | trace.file=town.csv
 trace.file=/nope.csv => trace.file: trace '/nope.csv': there is no such file
 trace.streets=/nope.net.xml => trace.streets: trace '/nope.net.xml': there is no such file

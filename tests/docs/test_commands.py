@@ -122,7 +122,7 @@ def run(command, folder, variables):
 def traced(*arguments):
     """Makes a shortened study and traces its programs."""
     for group in make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments))).groups:
-        check_traced(group.simulation, group.hparams)
+        check_traced(group.simulation, group.hparams[0])
 
 
 DONE: set[str] = set()  # the arguments of commands of earlier pages

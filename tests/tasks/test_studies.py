@@ -118,4 +118,4 @@ def test_a_loss_and_a_partition_of_ones_own(studied):
 def test_what_a_round_keeps_has_its_types_where_models_are_of_double_precision(fields):
     double = {"data.name": "synthetic:linear", "engine.precision": "float64", "engine.client_devices": 1}
     group = make_study(as_config({**TINY, **double, **fields})).groups[0]
-    check_traced(group.simulation, group.hparams)
+    check_traced(group.simulation, group.hparams[0])

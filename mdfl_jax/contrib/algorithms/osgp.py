@@ -46,6 +46,7 @@ class OSGPNumbers(LocalNumbers):
 @register(
     "osgp",
     OSGPNumbers,
+    ignores=("aggregation", "compressor"),
     keeps_sum=True,
     formula="as sgp; a part P x that is pushed waits until the work of its receiver ends, and is added then;  "
     "P_jj w_j = max(w_j / (1 + d_j), min(w_j, w_min)), the rest in equal parts to the d_j that hear j",

@@ -316,7 +316,7 @@ class CollectingConfig(Section):
         "rounds from one step of the drift to the next",
         at_least=1,
         traced=True,
-        only_with="data.drift=places,rotation",
+        part="data.drift=places,rotation",
     )
 
     def in_use(self, whole: Any) -> bool:

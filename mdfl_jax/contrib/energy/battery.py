@@ -182,16 +182,13 @@ class EnergyConfig(Section):
             check_inside(whole, "energy.chargers", parse_places(self.chargers, "energy.chargers"))
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of chargers if there are none."""
-        yield "chargers", not self.chargers, "energy.chargers is empty"
-
-    def notes(self, whole: Any) -> Iterator[Rule]:
-        """Yield batteries that nothing empties, and chargers that give nothing."""
+        """Yield batteries that nothing empties, chargers that give nothing, and what describes chargers if none is."""
         uses = any(value > 0 for name, value in vars(whole.cost).items() if name.startswith("joules"))
-        unused = "ignored: nothing takes energy, since all cost.joules_per_... are 0"
-        yield "energy.capacity", self.capacity and not uses and not varies_costs(whole), unused
-        charges = not self.chargers or self.charge or "energy.charge" in whole.sweep
-        yield "energy.chargers", self.capacity and not charges, "ignored: energy.charge is 0"
+        unused = "nothing takes energy, since all cost.joules_per_... are 0"
+        yield "energy.capacity", not uses and not varies_costs(whole), unused
+        charges = not self.capacity or self.charge or "energy.charge" in whole.sweep
+        yield "energy.chargers", not charges, "energy.charge is 0"
+        yield "chargers", not self.chargers, "energy.chargers is empty"
 
     def describe(self, whole: Any) -> str:
         """Return the capacity."""

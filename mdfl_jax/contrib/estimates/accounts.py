@@ -120,11 +120,6 @@ gpu_device_info {{
 
 
 DEAREST = 10  # number of operations that are reported
-FLOORS = {  # what a round takes at least, and of what it is the time
-    "arithmetic": "for its arithmetic at the peak",
-    "tiles": "for its products in whole tiles",
-    "bytes": "for its bytes",
-}
 
 
 def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
@@ -140,8 +135,8 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
 
     Returns:
       The group's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
-      writes its schedule, also the seconds of a round and of an evaluation by both meters, the bound of a round, the
-      operations that take the most cycles, and the collectives of a round.
+      writes its schedule, also the seconds of a round and of an evaluation, the operations that take the most cycles,
+      and the collectives of a round.
     """
     aim, group = devices.current(), study.groups[number]
     mesh = group.simulation.mesh
@@ -179,7 +174,7 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     if not aim.kind or not aim.kind.clock or found["effort"] == "least":
         return found
     texts = [program.as_text() for program in compiled]
-    cost = meters.read(aim.kind, *texts, epoch_steps=epoch_steps(study, group))
+    cost = meters.read(*texts, epoch_steps=epoch_steps(study, group))
     return found | _of_meters(cost, found, aim.kind)
 
 
@@ -189,33 +184,21 @@ def _mapped(need: Need, limit: int, on_a_device: int) -> int:
 
 
 def _of_meters(cost: meters.Cost, found: dict[str, Any], kind: devices.Kind) -> dict[str, Any]:
-    """Convert the sums of both meters to seconds of a round and of an evaluation, shares and the bound of a round."""
+    """Convert cycles to seconds of a round and of an evaluation, and to shares."""
     eval_every = found["eval_every"]
     together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
-    a_round = cost.rounds.cycles / kind.clock / eval_every / together
-    evaluation = cost.rest.cycles / kind.clock / together
-    by_bytes = cost.rounds.seconds(kind) / eval_every / together
+    a_round = cost.rounds / kind.clock / eval_every / together
+    evaluation = cost.rest / kind.clock / together
     batches = -(-found["num_runs"] // found["runs_per_batch"])
     turns = batches * -(-found["runs_per_batch"] // side_by_side)  # runs that follow one another on each device
     evaluations = found["rounds"] // eval_every
     total = sum(cycles for _, cycles in cost.operations)
     arithmetic = found["flops_per_round"] / found["chips_per_run"] / kind.peak
-    floors = {
-        "arithmetic": arithmetic,
-        "tiles": cost.rounds.steps / kind.steps / eval_every / together,
-        "bytes": cost.rounds.moved / kind.bandwidth / eval_every / together,
-    }
     return {
         "round_seconds": a_round,
         "share_of_peak": arithmetic / max(a_round, 1e-12),
         "evaluation_seconds": evaluation,
         "study_hours": turns * evaluations * (eval_every * a_round + evaluation) / 3600,
-        "by_bytes_and_tiles": {
-            "round_seconds": by_bytes,
-            "share_of_peak": arithmetic / max(by_bytes, 1e-12),
-            "evaluation_seconds": cost.rest.seconds(kind) / together,
-        },
-        "bound": floors | {"share": max(floors.values()) / max(a_round, 1e-12)},
         "loops_of_unknown_length": cost.unknown,
         "dearest": [
             {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
@@ -262,14 +245,10 @@ def describe(found: dict[str, Any]) -> str:
                 "    compiled with little effort: the study's own program takes a tenth to a fifth fewer seconds, "
                 "and its memory differs a little (--effort=full)"
             )
-        bound = found["bound"]
-        sets = max(FLOORS, key=lambda part: bound[part])
         lines += [
-            f"    by the compiler's schedule: {_a_round(found)}; {in_hours(found['study_hours'])} for all its runs",
-            f"    by bytes and tiles: {_a_round(found['by_bytes_and_tiles'])}",
-            f"    bound of a round: {_seconds(bound[sets])} by its {sets} ("
-            + ", ".join(f"{_seconds(bound[part])} {words}" for part, words in FLOORS.items())
-            + f"); the schedule is at {bound['share']:.0%} of it",
+            f"    by the compiler's schedule: {_seconds(found['round_seconds'])} a round of a run, "
+            f"{found['share_of_peak']:.1%} of the peak; {_seconds(found['evaluation_seconds'])} an evaluation; "
+            f"{in_hours(found['study_hours'])} for all its runs",
             "    the dearest operations by the schedule:",
             *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
         ]
@@ -283,14 +262,6 @@ def describe(found: dict[str, Any]) -> str:
                 f"      {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
             )
     return "\n".join(lines)
-
-
-def _a_round(meter: dict[str, Any]) -> str:
-    """Describe what one meter says of a round and of an evaluation."""
-    return (
-        f"{_seconds(meter['round_seconds'])} a round of a run, {meter['share_of_peak']:.1%} of the peak; "
-        f"{_seconds(meter['evaluation_seconds'])} an evaluation"
-    )
 
 
 def _runs(number: int) -> str:

@@ -519,20 +519,18 @@ class RadioConfig(Section):
         yield "cost.bandwidth", self.rate and bandwidth, f"inf: radio.rate {self.rate} says the rate of each link"
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of parts that it does not have."""
+        """Yield that nothing is read of parts that it does not have, and what another part hides."""
         yield "shadowing", not is_shadowed(whole), "radio.shadowing is 0"
         yield "bursts", not self.burst, "radio.burst is 0"
+        taken = self.sharing and not SHARINGS[self.sharing].heard_too
+        yield "radio.sharing", sends_without_rate(whole) and taken, "cost.bandwidth is inf and radio.rate is empty"
+        least, passed = least_snr(*self.members(whole)), vars(self)["threshold"]
+        hidden = RADIOS[self.name] is not None and passed is not None and least > passed
+        yield "radio.threshold", hidden, f"radio.rate {self.rate} needs {least:g} dB"
 
     def notes(self, whole: Any) -> Iterator[Rule]:
-        """Yield what another part or the radius of the network hides."""
+        """Yield a radius that hides what a radio can hear, and a radio that hears nobody."""
         found = self.members(whole)
-        taken = self.sharing and not SHARINGS[self.sharing].heard_too
-        unused = "ignored: cost.bandwidth is inf and radio.rate is empty"
-        yield "radio.sharing", sends_without_rate(whole) and taken, unused
-        by_signal, least = RADIOS[self.name] is not None, least_snr(*found)
-        passed = vars(self)["threshold"]
-        noted = by_signal and passed is not None and least > passed
-        yield "radio.threshold", noted, f"ignored: radio.rate {self.rate} needs {least:g} dB"
         reach = reach_alone(*found)
         why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
         yield "network.radius", reach > whole.network.radius, why
