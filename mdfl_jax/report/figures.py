@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.registry import FIGURES, MOVIES, Panel, in_order
+from mdfl_jax.report.registry import FIGURES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
     COLUMN,
@@ -148,12 +148,8 @@ def check_figure(study: Results, name: str, path: Path) -> None:
       UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
         its folder does not exist.
     """
-    if path.suffix in MOVIES:
-        if name != "map":
-            raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(UNSTAMPED)}")
-    elif path.suffix not in (*UNSTAMPED, NUMBERS):
-        moving = f", or for the map in {', '.join(MOVIES)}" if any(MOVIES) else MOVIES.lacks()
-        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}{moving}")
+    if path.suffix not in (*UNSTAMPED, NUMBERS):
+        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}")
     known = applying(study)
     if name not in known:
         if name in drawn():

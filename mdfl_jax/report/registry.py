@@ -138,12 +138,6 @@ def _check_is_called(field: str, function: Any, arguments: int) -> None:
 FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib=("panels", "comparison"))
 COMPARISONS: Registry[Callable[[Sequence[Path], str, str], Results]] = Registry("comparison", contrib="comparison")
 """What reads several studies as one: "studies", a function of their folders, the baseline and the x axis."""
-MOVIES: Registry[Callable[..., Path]] = Registry("moving picture", contrib="movie")
-"""What writes the map as a moving picture, by the ending of the file, such as .gif.
-
-A writer takes the study, the path, the indices of the sweep points, the number of rounds, the pictures a second and the
-width in inches, of which each but the first two may be left out. It returns the path.
-"""
 
 
 def figure(
