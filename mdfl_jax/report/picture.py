@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -304,7 +302,6 @@ class Picture(NamedTuple):
       legend: the title of the legend.
       beside: whether a short legend may be beside the panel.
       shared: whether all panels have the same axes.
-      shades: the colour of each value of a setting of numbers and its name, for a legend that would be too long.
     """
 
     plots: Sequence[Plot]
@@ -314,7 +311,6 @@ class Picture(NamedTuple):
     legend: str | None = None
     beside: bool = False
     shared: bool = False
-    shades: tuple[str, Mapping[str, str]] | None = None
 
     def figure(self) -> Figure:
         """Draw the picture with Matplotlib."""
@@ -342,16 +338,10 @@ class Picture(NamedTuple):
         return [HEADER, *(row for plot in self.plots for row in plot.numbers())]
 
     def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:
-        """Add a legend that is not clipped, and make the figure higher for it. Many shades get a colour bar.
-
-        With only one entry nothing is added.
-        """
-        if len(handles) < 2:
+        """Add a legend that is not clipped, and make the figure higher for it; none of one entry or of too many."""
+        if not 1 < len(handles) <= MOST_NAMES:
             return
         longest = max(map(len, handles))
-        if len(handles) > MOST_NAMES:
-            _colour_bar(drawn, self.shades)
-            return
         labels, lines = list(handles), list(handles.values())
         if self.beside and longest * LETTER < 1.9 and len(handles) < 17:
             drawn.legend(lines, labels, title=self.legend, alignment="left", loc="outside right upper")
@@ -360,14 +350,3 @@ class Picture(NamedTuple):
         lines_high = 0.19 * -(-len(handles) // columns) + (0.2 if self.legend else 0)
         drawn.set_figheight(drawn.get_figheight() + lines_high)
         drawn.legend(lines, labels, title=self.legend, ncols=columns, loc="outside upper center")
-
-
-def _colour_bar(drawn: Figure, shades: tuple[str, Mapping[str, str]] | None) -> None:
-    """Add a colour bar of a setting, if its values are numbers; other values are named in the table only."""
-    if shades is None:
-        return
-    title, colours = shades
-    texts, every = list(colours), -(-len(colours) // 10)
-    bar = ScalarMappable(Normalize(-0.5, len(texts) - 0.5), ListedColormap(list(colours.values())))
-    ticks = range(0, len(texts), every)
-    drawn.colorbar(bar, ax=drawn.axes, label=title, ticks=list(ticks)).set_ticklabels(texts[::every])

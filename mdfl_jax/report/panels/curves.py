@@ -64,7 +64,7 @@ def accuracy(study: Results) -> Picture:
 
     plots = [Plot(title, x, y, list(map(line, members)), levels) for title, members in panels.items()]
     size = (7.2, 3.9) if single else (2.9, 2.5)
-    return Picture(plots, size, legend=named.title, beside=single, shared=True, shades=named.shades)
+    return Picture(plots, size, legend=named.title, beside=single, shared=True)
 
 
 class Naming(NamedTuple):
@@ -75,7 +75,6 @@ class Naming(NamedTuple):
     looks: list[tuple[str, int]]  # colours and dashes
     title: str | None
     thin: bool  # whether the lines are thin and without bands, as many lines are
-    shades: tuple[str, dict[str, str]] | None  # the colours of the values of a setting of numbers
 
     def line(self, p: int, x: np.ndarray, values: np.ndarray, limits: tuple[float, float] | None) -> Series:
         """Return the mean of a sweep point's values as a line."""
@@ -90,7 +89,7 @@ def naming(study: Results, crowded: bool) -> Naming:
     styles, main = looks(study), main_axis(study)
     if main is not None and (len(study.axes) == 1 or crowded):
         return _by_main(study, crowded, len(study.axes) == 1)
-    return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded, None)
+    return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded)
 
 
 def _by_main(study: Results, crowded: bool, dashed: bool = False) -> Naming:
@@ -99,10 +98,8 @@ def _by_main(study: Results, crowded: bool, dashed: bool = False) -> Naming:
     assert main is not None
     full = dict(reversed([*zip(main.texts, main.full_texts)]))  # the first point of a value has its long form
     labels = [spaced(full[text]) for text in main.texts]
-    colours = dict(zip(main.texts, (of.colour for of in styles)))
-    shades = (main.title, {text: colours[text] for text in main.numbers}) if main.numbers else None
     own = [(of.colour, of.dash if dashed else 0) for of in styles]
-    return Naming(study.labels, labels, own, main.title, crowded, shades)
+    return Naming(study.labels, labels, own, main.title, crowded)
 
 
 def _is_crowded(study: Results) -> bool:
@@ -305,7 +302,7 @@ def metrics(study: Results, shown: list[Shown]) -> Picture:
         return Plot("", Scale(study.x_title), Scale(metric.title), lines)
 
     size = (7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)
-    return Picture(list(map(plot, shown)), size, legend=named.title, shades=named.shades)
+    return Picture(list(map(plot, shown)), size, legend=named.title)
 
 
 DISTANCE = "consensus_distance"
@@ -348,4 +345,4 @@ def consensus(study: Results) -> Picture:
             lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
             lines.append(named.line(p, found.rounds[known], runs, (lowest, float("inf"))))
     plot = Plot("", Scale("round"), Scale("consensus distance", log=True), lines)
-    return Picture([plot], (7.2, 3.4), legend=named.title, beside=True, shades=named.shades)
+    return Picture([plot], (7.2, 3.4), legend=named.title, beside=True)
