@@ -12,7 +12,7 @@ from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.quantities import Quantity, Recorded, clients_values, recorded
-from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
+from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
 from mdfl_jax.results.axes import is_attacked, point_labels, spaced
 from mdfl_jax.results.results import ROUNDS, Results
@@ -127,14 +127,10 @@ def facets_on_page(study: Results) -> dict[str, list[int]]:
     return facets(study) if alike or len(study.points) > MANY else {"": list(range(len(study.points)))}
 
 
-CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
-
-
 def explorer(study: Results) -> dict[str, Any]:
     """Return all that the page needs to draw any recorded metric against any axis, for `Chart.data`.
 
-    "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the numbers of the single clients
-    in the first seed, by metric (`_clients`).
+    "values" has [P, S, E] float32 by key, with NaN for what is missing.
     """
     found = recorded(study)
     extremes = _extremes(study, found)
@@ -158,7 +154,6 @@ def explorer(study: Results) -> dict[str, Any]:
             for look, known, lost in zip(looks(study), _ran(found), found.diverged)
         ],
         "values": {key: short(array) for key, array in (found.values | extremes).items()},
-        "clients": _clients(study, found),
     }
 
 
@@ -189,79 +184,18 @@ def _ran(found: Recorded) -> np.ndarray:
 def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
     """Return the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
     made: dict[str, np.ndarray] = {}
-    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        if f"{key}_min" in found.values:
-            continue
+    for key in (of.key for of in found.quantities if of.per_client and f"{of.key}_min" not in found.values):
         for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
             made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
             for p in range(len(study.points)):
                 array = clients_values(study, p, key)
-                at = _seeds(study, found, p)
-                if array is not None and len(array) == len(at):
-                    where = np.ix_(at, _evaluations(study, found, p))
-                    made[f"{key}:{name}"][p][where] = extreme.reduce(array.astype(float), axis=2)
+                at = (
+                    np.searchsorted(found.seeds, study.seeds_of(p)),
+                    np.searchsorted(found.rounds, study.curve(p).rounds),
+                )
+                if array is not None and len(array) == len(at[0]):
+                    made[f"{key}:{name}"][p][np.ix_(*at)] = extreme.reduce(array.astype(float), axis=2)
     return {key: array for key, array in made.items() if np.isfinite(array).any()}
-
-
-def _seeds(study: Results, found: Recorded, point: int) -> np.ndarray:
-    """Return the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
-    return np.searchsorted(found.seeds, study.seeds_of(point))
-
-
-def _evaluations(study: Results, found: Recorded, point: int) -> np.ndarray:
-    """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
-    return np.searchsorted(found.rounds, study.curve(point).rounds)
-
-
-def _clients(study: Results, found: Recorded) -> dict[str, Any]:
-    """Return the numbers of the single clients in the first seed of each sweep point, by metric.
-
-    Each metric has "values", the stored numbers of all sweep points one after the other, [N, evaluations] of each, and
-    "points": for each sweep point None, or the number of "clients", the indices "at" of the evaluations and the rest of
-    `stored`. If there would be more than `CLIENT_NUMBERS`, evaluations are left out evenly.
-    """
-    taken: dict[str, dict[int, np.ndarray]] = {}
-    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        arrays = {p: clients_values(study, p, key) for p in range(len(study.points))}
-        first = {p: array[0] for p, array in arrays.items() if array is not None and np.isfinite(array[0]).any()}
-        taken |= {key: first} if first else {}
-    total = sum(array.size for first in taken.values() for array in first.values())
-    every = max(-(-total // CLIENT_NUMBERS), 1)
-    packs: dict[str, Any] = {}
-    for key, first in taken.items():
-        points: list[Any] = [None] * len(study.points)
-        parts = []
-        for p, array in first.items():
-            kept = np.arange(len(array))[::-every][::-1]
-            if not np.isfinite(array[kept]).any():
-                continue  # a run that diverges may have numbers only at evaluations that are left out
-            values, how = stored(array[kept].T)
-            parts.append(values.ravel())
-            points[p] = {"clients": array.shape[1], "at": _evaluations(study, found, p)[kept], **how}
-        packs |= {key: {"values": np.concatenate(parts), "points": points}} if parts else {}
-    return {"every": every, "of": packs}
-
-
-def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
-    """Store numbers in two bytes each, in equal steps between the lowest and the highest of them.
-
-    The steps are those of the logarithm if all numbers are positive and the highest is over 100 times the lowest. Whole
-    numbers that differ by less than `LEVELS` are stored exactly.
-
-    Returns:
-      (uint16 numbers of the same shape, {"low": lowest, "step": step, "log": whether they are logarithms}). A number is
-      low + step * stored, or e to this power; `MISSING` stands for NaN and infinity.
-    """
-    known = values[np.isfinite(values)].astype(float)
-    low, high = float(known.min()), float(known.max())
-    logarithmic = low > 0 and high > 100 * low
-    numbers = np.where(np.isfinite(values), values, low).astype(float)
-    if logarithmic:
-        numbers, low, high = np.log(numbers), np.log(low), np.log(high)
-    whole = not logarithmic and high - low <= LEVELS and bool((known == np.round(known)).all())
-    step = 1.0 if whole else (high - low) / LEVELS or 1.0
-    levels = np.where(np.isfinite(values), np.round((numbers - low) / step), MISSING)
-    return levels.astype(np.uint16), {"low": float(low), "step": float(step), "log": logarithmic}
 
 
 def short(values: np.ndarray) -> np.ndarray:
