@@ -37,28 +37,25 @@ from mdfl_jax.storage import disk
 _DPI = 150
 
 
-def write_figures(study: Results, folder: Path) -> dict[str, Path]:
-    """Write NAME.png, .pdf and .csv for every figure that applies, and return the PNG files by name.
+def write_figures(study: Results, folder: Path) -> list[Path]:
+    """Write NAME.png, .pdf and .csv for every figure that applies, and return the files.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
-    written = {}
-    with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
-        for name, panel in drawn().items():
-            png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
-            if not panel.applies(study):
-                for path in (png, pdf, csv):  # from an earlier report
-                    path.unlink(missing_ok=True)
-                continue
-            with own_files.errors_in_one_line():
-                figure = panel.draw(study)
-            disk.write_bytes(png, _bytes(figure, "png"))
-            figure.set_layout_engine("none")  # the PNG file has fixed the layout
-            disk.write_bytes(pdf, _bytes(figure, "pdf"))
-            if rows := numbers_of(study, name):
-                write_csv(csv, rows)
-            written[name] = png
+    written = []
+    for name, panel in drawn().items():
+        png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
+        if not panel.applies(study):
+            for path in (png, pdf, csv):  # from an earlier report
+                path.unlink(missing_ok=True)
+            continue
+        figure = draw_figure(study, name)
+        disk.write_bytes(png, _bytes(figure, "png"))
+        figure.set_layout_engine("none")  # the PNG file has fixed the layout
+        disk.write_bytes(pdf, _bytes(figure, "pdf"))
+        rows = numbers_of(study, name)
+        written += [png, pdf, *([write_csv(csv, rows)] if rows else [])]
     return written
 
 
@@ -69,21 +66,15 @@ def numbers_of(study: Results, name: str) -> Sequence[Sequence[Any]] | None:
 
 
 def png_of(study: Results, name: str) -> bytes:
-    """Return one figure of a study as the bytes of a PNG file, without writing it.
-
-    Raises:
-      UserError: as `draw_figure`.
-    """
-    with own_files.errors_in_one_line():
-        figure = draw_figure(study, name)
-    with matplotlib.style.context(["default", STYLE]):
-        return _bytes(figure, "png")
+    """Return one figure of a study as the bytes of a PNG file, without writing it (`draw_figure`)."""
+    return _bytes(draw_figure(study, name), "png")
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file."""
     file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
+    with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
+        figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
     return file.getvalue()
 
 
@@ -107,7 +98,7 @@ def draw_figure(study: Results, name: str) -> Figure:
     if not panel.is_drawn or not panel.applies(study):
         why = "the study has not recorded what it shows" if panel.is_drawn else "it is on the page only"
         raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(study))}")
-    with matplotlib.style.context(["default", STYLE]):
+    with own_files.errors_in_one_line(), matplotlib.style.context(["default", STYLE]):
         return panel.draw(study)
 
 

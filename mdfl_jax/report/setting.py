@@ -239,6 +239,8 @@ def _entries(study: Results) -> list[Entry]:
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
     seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
+    seeds = made["seeds"]
+    in_a_row = len(seeds) > 2 and seeds == [*range(seeds[0], seeds[0] + len(seeds))]
     files = "summary.json, metrics.jsonl, history.npz, tables/*.md, *.tex and *.csv, figures/*.pdf and *.csv"
     return [
         Entry("Command", made.get("command"), is_code=True, is_copied=True),
@@ -246,7 +248,7 @@ def _entries(study: Results) -> list[Entry]:
         Entry("Versions", versions),
         Entry("Devices", ", ".join(devices)),
         Entry("Time", ", ".join(seconds)),
-        Entry("Seeds", ", ".join(map(str, made["seeds"]))),
+        Entry("Seeds", f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))),
         Entry("Status", made.get("status")),
         Entry("What to cite", _cited(made.get("cite") or {})),
         Entry("Files beside this page", files, is_code=True),
