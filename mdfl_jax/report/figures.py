@@ -13,7 +13,6 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -105,8 +104,6 @@ def draw_figure(study: Results, name: str) -> Figure:
 WIDTHS = {"column": COLUMN, "page": PAGE}
 NARROWEST, WIDEST = 2.0, 40.0  # inches
 NUMBERS = ".csv"
-NARROW = 5.0  # a narrower figure has its legend above or below
-LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
 
 
 def width_in_inches(width: str) -> float:
@@ -169,35 +166,12 @@ def save_figure(study: Results, name: str, path: Path, width: float) -> None:
 
 
 def draw_for_paper(study: Results, name: str, width: float) -> Figure:
-    """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
+    """Draw one figure as wide as it is asked for, in the style of a paper, which the caller has set."""
     with own_files.errors_in_one_line(), of_width(width):
         figure = FIGURES[name].draw(study)
     before, height = figure.get_size_inches()
-    size = float(matplotlib.rcParams["font.size"])
-    for text in figure.findobj(Text):
-        # Numbers within cells and marks become smaller with the figure; all other texts have the size of the style.
-        before_size = float(text.get_fontsize())
-        small = max(4.0, before_size * min(1.0, width / before))
-        text.set_fontsize(small if before_size < 7 else min(before_size, size))
-    height *= min(1.0, max(0.7, width / before))
-    for legend in list(figure.legends) if width < NARROW else ():
-        labels = [text.get_text() for text in legend.get_texts()]
-        columns = _columns(labels, width)
-        title = legend.get_title().get_text() or None
-        handles = [handle for handle in legend.legend_handles if handle is not None]
-        legend.remove()
-        side = "lower" if figure.get_suptitle() else "upper"  # away from the figure's title, or from its x label
-        place: dict[str, Any] = {"loc": f"outside {side} center", "ncols": columns, "columnspacing": 1.0}
-        figure.legend(handles, labels, title=title, **place)
-        height += LINE * (-(-len(labels) // columns) - 1)
-    figure.set_size_inches(width, height)
+    figure.set_size_inches(width, height * min(1.0, max(0.7, width / before)))
     return figure
-
-
-def _columns(labels: Sequence[str], width: float) -> int:
-    """Return the number of columns of a legend whose labels fit a width in inches."""
-    longest = max((len(label) for label in labels), default=1)
-    return max(1, min(len(labels), int(width / (HANDLE + LETTER * longest))))
 
 
 class UnknownFigureError(UserError, AttributeError):

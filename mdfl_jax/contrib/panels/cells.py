@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.picture import HEADER, LETTER, Scale, axis_on_page
-from mdfl_jax.report.style import for_plotly, make_panels
+from mdfl_jax.report.picture import HEADER, Scale, axis_on_page
+from mdfl_jax.report.style import LETTER, for_plotly, make_panels
 
 MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 MOST_TICKS = 20  # so many names of rows or columns are legible
@@ -130,8 +130,8 @@ class Matrices(NamedTuple):
         for axes, (title, cells) in zip(panels, self.cells.items()):
             image = cells.draw(axes)
             axes.set_title(textwrap.fill(title, 36))
-        drawn.supxlabel(self.x, fontsize=9.5)
-        drawn.supylabel(self.y, fontsize=9.5)
+        drawn.supxlabel(self.x, fontsize=matplotlib.rcParams["axes.labelsize"])
+        drawn.supylabel(self.y, fontsize=matplotlib.rcParams["axes.labelsize"])
         look: dict[str, Any] = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
         drawn.colorbar(image, ax=panels, label=cells.label, **look)
         return drawn

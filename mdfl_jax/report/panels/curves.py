@@ -204,79 +204,50 @@ def short(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)
 
 
+DISTANCE = "consensus_distance"
+EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
+
+
 def _further_metrics(study: Results) -> list[Shown]:
-    """Return the metrics that are declared to be curves and that at least one sweep point has."""
-    known = {key for curve in study.curves.values() for key in curve.values}
-    return [metric for metric in study.declared.values() if CURVE in metric.where and metric.key in known]
+    """Return the consensus distance, then the metrics that are declared to be curves, which a sweep point has."""
+    known = [of for of in study.declared.values() if of.key in recorded(study).values]
+    return [of for of in known if of.key == DISTANCE] + [of for of in known if CURVE in of.where]
 
 
 def _metrics_caption(study: Results, shown: list[Shown]) -> str:
     titles = ", ".join(metric.title for metric in shown)
     banded = has_intervals(study) and len(study.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
-    return f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
+    said = f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
+    what = (
+        " The consensus distance, on a logarithmic axis, is the root mean square distance of the clients' models from"
+        " their mean: where it falls, the clients agree more and more."
+    )
+    return said + what * (DISTANCE in [metric.key for metric in shown])
 
 
 def _metrics_chart(study: Results, shown: list[Shown]) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": shown[0].key}})
+    start = {"metric": shown[0].key} | ({"logy": True} if shown[0].key == DISTANCE else {})
+    return Chart("curves", {"from": "accuracy", "start_with": start})
 
 
-@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
+@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=60, title="More metrics", chart=_metrics_chart)
 def metrics(study: Results, shown: list[Shown]) -> Picture:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
     named, many = naming(study, len(study.points) > MANY), range(len(study.points))
 
     def line(p: int, metric: Shown) -> Series:
-        values = study.curve(p).of_results.values[metric.key] / metric.scale
+        values, x = study.curve(p).of_results.values[metric.key] / metric.scale, study.along(p)
         limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
-        return named.line(p, study.along(p), values, limits)
+        if metric.key == DISTANCE:  # a logarithmic axis has no 0
+            told = (values > EQUAL_MODELS * np.nanmax(values, initial=0)).all(axis=0)
+            values, x = values[:, told], x[told]
+            limits = (float(values.mean(axis=0).min(initial=np.inf)) / 10, np.inf)
+        return named.line(p, x, values, limits)
 
     def plot(metric: Shown) -> Plot:
         lines = [line(p, metric) for p in many if metric.key in study.curve(p).values]
-        return Plot("", Scale(study.x_title), Scale(metric.title), lines)
+        return Plot("", Scale(study.x_title), Scale(metric.title, metric.key == DISTANCE), lines)
 
     size = (7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)
     return Picture(list(map(plot, shown)), size, legend=named.title)
-
-
-DISTANCE = "consensus_distance"
-EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
-
-
-def _consensus_applies(study: Results) -> bool:
-    """Tell whether the models of the clients differ. With an algorithm that has a server they may never differ."""
-    return DISTANCE in recorded(study).values
-
-
-def _consensus_caption(study: Results) -> str:
-    return (
-        "Consensus distance, the root mean square distance of the clients' models from their mean, on a logarithmic"
-        f" axis: {describe_seeds(study)}. Where it falls, the clients agree more and more; where it stays, groups of"
-        " clients keep models of their own."
-    )
-
-
-def _consensus_chart(study: Results) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": DISTANCE, "x": "", "logy": True}})
-
-
-@figure(
-    "consensus",
-    caption=_consensus_caption,
-    applies=_consensus_applies,
-    place=60,
-    title="Consensus",
-    chart=_consensus_chart,
-)
-def consensus(study: Results) -> Picture:
-    """Draw the consensus distance against the rounds, on a logarithmic axis."""
-    found, named, lines = recorded(study), naming(study, len(study.points) > MANY), list[Series]()
-    for p, (values, diverged) in enumerate(zip(found.values[DISTANCE], found.diverged)):
-        ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
-        known = (values[ran] > EQUAL_MODELS * np.nanmax(found.values[DISTANCE])).all(0)
-        if ran.any() and known.any():
-            runs = values[ran][:, known]
-            lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
-            lines.append(named.line(p, found.rounds[known], runs, (lowest, float("inf"))))
-    plot = Plot("", Scale("round"), Scale("consensus distance", log=True), lines)
-    return Picture([plot], (7.2, 3.4), legend=named.title, beside=True)
