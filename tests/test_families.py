@@ -22,7 +22,6 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/mobility": ["mobility.registry.MOBILITIES"],
     "contrib/sequences": ["models.model.MODELS"],
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
-    "contrib/movie": ["report.registry.MOVIES"],
     "contrib/panels": ["report.registry.FIGURES"],
     "contrib/pretrained": ["models.weights.WEIGHTS"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],

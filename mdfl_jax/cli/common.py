@@ -23,6 +23,8 @@ from mdfl_jax.study import signals
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
+    from mdfl_jax.results.results import Results
+
 LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
 
 
@@ -275,13 +277,11 @@ def _call_at_last(main: Callable[[], int]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def write_report(workdir: Path) -> None:
+def write_report(results: "Results") -> None:
     """Make the tables, the figures and report.html of a finished study; print the paths of the page and the curves."""
     with stages.stage("drawing tables, figures and the page"):
-        from mdfl_jax.results.results import Results
-
-        path = Results.read(workdir).report()
-    curves = workdir / "figures" / "accuracy.png"
+        path = results.report()
+    curves = path.parent / "figures" / "accuracy.png"
     print(f"report: {path}" + (f", curves: {curves}" if curves.is_file() else ""))
 
 

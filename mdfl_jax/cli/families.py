@@ -5,7 +5,7 @@ Everything is read from the declarations: an entry's description, formula and pa
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,15 +42,14 @@ _OTHERS = (
 _FIELDS = """# All fields
 
 A field is set in a config file (`config.network.radius = 2.0`), on the command line (`--config.network.radius=2.0`)
-or from Python (`{"network.radius": 2.0}`). The column "axis" says whether a sweep can vary a field. Sweep points that
-differ only in `network.mobility` and in fields marked "traced" share one compiled program. Sweep points that differ in
-a field marked "static" are compiled separately.
+or from Python (`{"network.radius": 2.0}`). A sweep can vary the fields with a mark at the end. Sweep points that
+differ only in `network.mobility` and in fields marked (traced) share one compiled program. Sweep points that differ in
+a field marked (static) are compiled separately.
 
 These are the fields that every study has. A hyperparameter of an entry, such as `algorithm.lr` or `data.alpha`, is a
 field too, and stands on the page of the registry. If a configuration does not set it, it has the default of the entry
 in use.
 """
-_COLUMNS = ("default", "allowed", "axis", "meaning")
 
 
 def families() -> dict[str, Family]:
@@ -131,72 +130,59 @@ def fields() -> str:
     nested = [each for each in dataclasses.fields(whole) if dataclasses.is_dataclass(each.type)]
     lines = [_FIELDS, "## The study", "", *_section(whole, "")]
     for section in nested:
-        kind = section.type
-        doc = (kind.__doc__ or "").strip()
+        doc = (section.type.__doc__ or "").strip()
         lines += ["", f"## {section.name}", "", *(line.strip() for line in doc.splitlines()), ""]
-        lines += _section(kind, f"{section.name}.")  # type: ignore[arg-type]
+        lines += _section(section.type, f"{section.name}.")  # type: ignore[arg-type]
     lines += ["", "## Registries", ""]
-    lines += _table(
-        ("registry", "chosen by", "entries"),
-        (
-            (f"[{of.title}]({FOLDER}/{name}.md)", f"`{of.field}`", ", ".join(f"`{each}`" for each in of.registry))
-            for name, of in families().items()
-        ),
-    )
+    for name, of in families().items():
+        entries = ", ".join(f"`{each}`" for each in of.registry)
+        lines.append(f"- [{of.title}]({FOLDER}/{name}.md), chosen by `{of.field}`: {entries}")
     return "\n".join(lines) + "\n"
 
 
 def _section(kind: type, prefix: str) -> list[str]:
-    """Return the table of the fields of a section that are no hyperparameters of entries."""
-    declared = (each for each in dataclasses.fields(kind) if "doc" in each.metadata and "own" not in each.metadata)
-    fields = {prefix + each.name: each for each in declared}
-    rows = [_cells(path, each, can_be_axis(path)) for path, each in fields.items()]
-    return _table(("field", *_COLUMNS), rows)
+    """Return the list of the fields of a section that are no hyperparameters of entries, with the kind of axis."""
+    declared = {prefix + of.name: of for of in dataclasses.fields(kind) if "doc" in of.metadata}
+    lines = []
+    for path, field in declared.items():
+        axis = "traced" if field.metadata.get("traced") else "static"
+        if "own" not in field.metadata:
+            lines.append(_item(_line(path, field)) + (f" ({axis})" if can_be_axis(path) else ""))
+    return lines
 
 
 def _family(name: str, family: Family) -> str:
-    """Return the page of a registry: its entries in a table, and each with its formula, papers and hyperparameters."""
+    """Return the page of a registry: its entries, each with its formula, papers and hyperparameters."""
     registry = family.registry
-    usual, first = _numbers(family, registry.usual, _cells), next(iter(registry))
-    lines = [
-        f"# {family.title}",
-        "",
-        f"`{family.field}` chooses, as in `--config.{family.field}={first}`. `mdfl info {name}` prints these facts.",
-        "",
-    ]
-    lines += [_prose(family.about), ""]
-    needs = {each: family.needs(each) for each in registry}
-    head = ("entry", "what it is", "source", "needs")[: 4 if any(needs.values()) else 3]
-    source = {each: papers.in_words(registry.member(each).cite) for each in registry}
-    rows = [
-        (f"[`{each}`](#{each.replace(':', '')})", registry.doc(each), source[each], needs[each]) for each in registry
-    ]
-    lines += _table(head, [row[: len(head)] for row in rows])
+    usual, first = _numbers(family, registry.usual, _line), next(iter(registry))
+    lines = [f"# {family.title}", "", f"`{family.field}` chooses, as in `--config.{family.field}={first}`."]
+    lines += [f"`mdfl info {name}` prints these facts.", "", _prose(family.about), ""]
     if usual:
-        lines += ["", "## Hyperparameters of all entries", "", "An entry may lack some of them.", ""]
-        lines += _table(("field", *_COLUMNS), usual)
+        lines += [
+            "## Hyperparameters of all entries",
+            "",
+            "An entry may lack some of them.",
+            "",
+            *map(_item, usual),
+            "",
+        ]
     for each in registry:
-        lines += ["", *_member(family, each, usual)]
-    cited = {of.key: of for each in registry for of, _ in papers.cited(registry.member(each).cite)}
-    if cited:
-        lines += ["", "## Papers", "", "`mdfl cite STUDY` prints the BibTeX entries of those that a study uses.", ""]
-        lines += [f"- {of.short}: {of.whole}" for of in sorted(cited.values(), key=lambda of: of.short.lower())]
-    return "\n".join(lines) + "\n"
+        member, told = registry.member(each), registry.told(each)
+        lines += [f"## `{each}`", "", _prose(registry.doc(each)), ""]
+        lines += ["```text", *_formulas(member.formula), "```", ""] if member.formula else []
+        path = Path(member.file)
+        code = f"Code: `{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}`."
+        source = f"Source: {papers.in_words(member.cite)}." if member.cite else ""
+        lines += [" ".join(filter(None, (source, family.needs(each), code))), "", *([_prose(told), ""] if told else [])]
+        own = _numbers(family, registry.numbers(each), _line)
+        lines += [*(_item(line) for line in own if line not in usual), ""]
+    return "\n".join(lines)
 
 
-def _member(family: Family, name: str, usual: list[tuple[str, ...]]) -> list[str]:
-    """Return the section of an entry in the page of its registry."""
-    member = family.registry.member(name)
-    lines = [f"## `{name}`", "", _prose(family.registry.doc(name)), ""]
-    if member.formula:
-        lines += ["```text", *_formulas(member.formula), "```", ""]
-    path = Path(member.file)
-    code = f"Code: `{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}`."
-    source = f"Source: {papers.in_words(member.cite)}." if member.cite else ""
-    lines += [" ".join(filter(None, (source, family.needs(name), code))), ""]
-    lines += [_prose(family.registry.told(name)), ""] if family.registry.told(name) else []
-    own = [row for row in _numbers(family, family.registry.numbers(name), _cells) if row not in usual]
-    return [*lines, *_table(("field", *_COLUMNS), own)] if own else lines[:-1]
+def _item(line: str) -> str:
+    """Return a line about a hyperparameter or a field as an item of a list in Markdown."""
+    path, equals, rest = line.strip().partition(" = ")
+    return f"- `{path}`{equals}{_prose(rest)}"
 
 
 def _prose(text: str) -> str:
@@ -205,44 +191,18 @@ def _prose(text: str) -> str:
     return "".join(of if k % 2 else of.replace("*", "\\*").replace("<", "&lt;") for k, of in enumerate(parts))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table in Markdown. A vertical bar would begin the next cell, and "<" an element of HTML."""
-    cells = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (head, [":--"] * len(head), *cells)]
-
-
 def _numbers(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], T]) -> list[T]:
     """Return the hyperparameters of an entry, each as a function of its path and field describes it."""
     return [described(f"{family.section}.{name}", field) for name, field in fields_of(kind).items()]
 
 
-def _facts(field: dataclasses.Field) -> tuple[str, str, list[str]]:
-    """Return the default of a field, its bounds in words, and the names that it may have; each empty for none."""
-    rules, default = field.metadata, field.default
-    names = rules.get("names", ())
-    return (
-        "x".join(map(str, default)) if isinstance(default, tuple) else str(default),
-        " and ".join(f"{words} {rules[bound]}" for bound, (_, words) in BOUNDS.items() if bound in rules),
-        list(map(str, names() if callable(names) else names)),
-    )
-
-
-def _meaning(field: dataclasses.Field) -> str:
-    return field.metadata["doc"] + (f" [{field.metadata['source']}]" if "source" in field.metadata else "")
-
-
 def _line(name: str, field: dataclasses.Field) -> str:
-    """Describe a number in a line of text."""
-    default, bounds, names = _facts(field)
-    allowed = f" ({bounds})" if bounds else f" (of {', '.join(names)})" if names else ""
-    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
-    return f"      {name} = {default}{unit}{allowed}: {_meaning(field)}"
-
-
-def _cells(name: str, field: dataclasses.Field, is_axis: bool = True) -> tuple[str, ...]:
-    """Describe a field or a number in the cells of a row in Markdown."""
-    default, bounds, names = _facts(field)
-    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
-    axis = "" if not is_axis else "traced" if field.metadata.get("traced") else "static"
-    allowed = bounds or ", ".join(f"`{each}`" if each else "empty" for each in names)
-    return f"`{name}`", f"`{default}`{unit}" if default else "empty", allowed, axis, _meaning(field)
+    """Describe a number in a line of text: its default, its bounds or the names that it may have, its meaning."""
+    rules, default, names = field.metadata, field.default, field.metadata.get("names", ())
+    bounds = " and ".join(f"{words} {rules[bound]}" for bound, (_, words) in BOUNDS.items() if bound in rules)
+    known = ", ".join(map(str, names() if callable(names) else names))
+    allowed = f" ({bounds})" if bounds else f" (of {known})" if known else ""
+    value = "x".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    unit = f" {rules['unit']}" if "unit" in rules else ""
+    source = f" [{rules['source']}]" if "source" in rules else ""
+    return f"      {name} = {value}{unit}{allowed}: {rules['doc']}{source}"

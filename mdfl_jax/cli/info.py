@@ -17,7 +17,7 @@ _LIST = flags.DEFINE_bool("list", False, "Every entry of every registry with its
 _OF = flags.DEFINE_string(
     "of", "", "A registry (algorithm), an entry (algorithm.pame) or a field (algorithm.lr) alone."
 )
-_FIELDS = flags.DEFINE_bool("fields", False, "Every field that all studies have, in tables of Markdown.")
+_FIELDS = flags.DEFINE_bool("fields", False, "Every field that all studies have, in Markdown.")
 common.use_flag()
 WORDS, DOES = ("of",), "asking JAX for its devices and entries"
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")

@@ -4,7 +4,6 @@ mdfl report runs/digits [--x=bits] [--page_only]
 mdfl report runs/digits runs/radius [--out=runs/both] [--baseline="digits: dcm"]
 mdfl report runs/digits --follow
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
-mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
 """
 
 import re
@@ -17,7 +16,7 @@ from absl import flags
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.report import figures, page
-from mdfl_jax.report.registry import COMPARISONS, MOVIES
+from mdfl_jax.report.registry import COMPARISONS
 from mdfl_jax.results.results import Results
 from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
@@ -40,15 +39,13 @@ _BASELINE = flags.DEFINE_string(
 )
 _PAGE_ONLY = flags.DEFINE_bool("page_only", False, "Write report.html only, no tables and no files of figures.")
 _FIGURE = flags.DEFINE_string("figure", None, "One figure, to be saved with --to; list: print their names.")
-_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf, .svg or .csv; of the map also .gif.")
+_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf, .svg or .csv.")
 _WIDTH = flags.DEFINE_string("width", None, "Width of --figure: column (3.5 inches), page (7.2; default) or inches.")
 _POINTS = flags.DEFINE_string(
     "points",
     None,
     "Points of --figure: their ids, separated by ';'.",
 )
-_ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
-_FPS = flags.DEFINE_integer("fps", None, "Pictures a second of a moving map.", lower_bound=1)
 _FOLLOW = flags.DEFINE_bool(
     "follow", None, "Write the page again while the study runs, until it has finished; the page reloads itself."
 )
@@ -75,7 +72,7 @@ def main() -> int:
 
 
 TAKES = {
-    "figure": ("x", "baseline", "use", "figure", "to", "width", "points", "rounds", "fps"),
+    "figure": ("x", "baseline", "use", "figure", "to", "width", "points"),
     "follow": ("x", "baseline", "use", "follow"),
     "report": ("x", "baseline", "use", "out", "page_only"),
 }
@@ -163,23 +160,9 @@ def _save_figure(run: Results) -> None:
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
         return
     name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
-    moves = path.suffix in MOVIES
     figures.check_figure(run, name, path)
-    if not moves and (_ROUNDS.value or _FPS.value):
-        flag = "rounds" if _ROUNDS.value else "fps"
-        raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif, not {path.name}")
-    if moves:
-        points = None if _POINTS.value is None else _indices(run, _POINTS.value)
-        rate = {} if _FPS.value is None else {"fps": _FPS.value}
-        print(MOVIES[path.suffix](run, path, points, _ROUNDS.value, width=width, **rate))
-    else:
-        figures.save_figure(_some(run), name, path, width)
-        print(path)
-
-
-def _some(run: Results) -> Results:
-    """Return a study with the sweep points that --points names."""
-    return run if _POINTS.value is None else run.only(_indices(run, _POINTS.value))
+    figures.save_figure(run if _POINTS.value is None else run.only(_indices(run, _POINTS.value)), name, path, width)
+    print(path)
 
 
 def _indices(run: Results, text: str) -> list[int]:

@@ -208,5 +208,5 @@ def _run(study: "Study", has_crew: bool) -> int:
         if outcome["diverged"] and not was_finished:
             print(f"warning: {tables.divergence_warning(results, p)}", file=sys.stderr)
     if _REPORT.value:
-        common.write_report(workdir)
+        common.write_report(results)
     return 0

@@ -441,7 +441,7 @@ class Experiment:
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
     loggers: str = field(
         "",
-        "tools that draw the study while it runs, separated by commas: 'tensorboard,mlflow'; empty: none",
+        "tools that draw the study while it runs, separated by commas: 'tensorboard,wandb'; empty: none",
         in_runs=False,
     )
     stop_std: float = field(

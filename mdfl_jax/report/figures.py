@@ -13,12 +13,11 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.registry import FIGURES, MOVIES, Panel, in_order
+from mdfl_jax.report.registry import FIGURES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
     COLUMN,
@@ -37,28 +36,25 @@ from mdfl_jax.storage import disk
 _DPI = 150
 
 
-def write_figures(study: Results, folder: Path) -> dict[str, Path]:
-    """Write NAME.png, .pdf and .csv for every figure that applies, and return the PNG files by name.
+def write_figures(study: Results, folder: Path) -> list[Path]:
+    """Write NAME.png, .pdf and .csv for every figure that applies, and return the files.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
-    written = {}
-    with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
-        for name, panel in drawn().items():
-            png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
-            if not panel.applies(study):
-                for path in (png, pdf, csv):  # from an earlier report
-                    path.unlink(missing_ok=True)
-                continue
-            with own_files.errors_in_one_line():
-                figure = panel.draw(study)
-            disk.write_bytes(png, _bytes(figure, "png"))
-            figure.set_layout_engine("none")  # the PNG file has fixed the layout
-            disk.write_bytes(pdf, _bytes(figure, "pdf"))
-            if rows := numbers_of(study, name):
-                write_csv(csv, rows)
-            written[name] = png
+    written = []
+    for name, panel in drawn().items():
+        png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
+        if not panel.applies(study):
+            for path in (png, pdf, csv):  # from an earlier report
+                path.unlink(missing_ok=True)
+            continue
+        figure = draw_figure(study, name)
+        disk.write_bytes(png, _bytes(figure, "png"))
+        figure.set_layout_engine("none")  # the PNG file has fixed the layout
+        disk.write_bytes(pdf, _bytes(figure, "pdf"))
+        rows = numbers_of(study, name)
+        written += [png, pdf, *([write_csv(csv, rows)] if rows else [])]
     return written
 
 
@@ -69,21 +65,15 @@ def numbers_of(study: Results, name: str) -> Sequence[Sequence[Any]] | None:
 
 
 def png_of(study: Results, name: str) -> bytes:
-    """Return one figure of a study as the bytes of a PNG file, without writing it.
-
-    Raises:
-      UserError: as `draw_figure`.
-    """
-    with own_files.errors_in_one_line():
-        figure = draw_figure(study, name)
-    with matplotlib.style.context(["default", STYLE]):
-        return _bytes(figure, "png")
+    """Return one figure of a study as the bytes of a PNG file, without writing it (`draw_figure`)."""
+    return _bytes(draw_figure(study, name), "png")
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file."""
     file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
+    with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
+        figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
     return file.getvalue()
 
 
@@ -107,15 +97,13 @@ def draw_figure(study: Results, name: str) -> Figure:
     if not panel.is_drawn or not panel.applies(study):
         why = "the study has not recorded what it shows" if panel.is_drawn else "it is on the page only"
         raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(study))}")
-    with matplotlib.style.context(["default", STYLE]):
+    with own_files.errors_in_one_line(), matplotlib.style.context(["default", STYLE]):
         return panel.draw(study)
 
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
 NARROWEST, WIDEST = 2.0, 40.0  # inches
 NUMBERS = ".csv"
-NARROW = 5.0  # a narrower figure has its legend above or below
-LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
 
 
 def width_in_inches(width: str) -> float:
@@ -148,12 +136,8 @@ def check_figure(study: Results, name: str, path: Path) -> None:
       UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
         its folder does not exist.
     """
-    if path.suffix in MOVIES:
-        if name != "map":
-            raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(UNSTAMPED)}")
-    elif path.suffix not in (*UNSTAMPED, NUMBERS):
-        moving = f", or for the map in {', '.join(MOVIES)}" if any(MOVIES) else MOVIES.lacks()
-        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}{moving}")
+    if path.suffix not in (*UNSTAMPED, NUMBERS):
+        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}")
     known = applying(study)
     if name not in known:
         if name in drawn():
@@ -182,35 +166,12 @@ def save_figure(study: Results, name: str, path: Path, width: float) -> None:
 
 
 def draw_for_paper(study: Results, name: str, width: float) -> Figure:
-    """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
+    """Draw one figure as wide as it is asked for, in the style of a paper, which the caller has set."""
     with own_files.errors_in_one_line(), of_width(width):
         figure = FIGURES[name].draw(study)
     before, height = figure.get_size_inches()
-    size = float(matplotlib.rcParams["font.size"])
-    for text in figure.findobj(Text):
-        # Numbers within cells and marks become smaller with the figure; all other texts have the size of the style.
-        before_size = float(text.get_fontsize())
-        small = max(4.0, before_size * min(1.0, width / before))
-        text.set_fontsize(small if before_size < 7 else min(before_size, size))
-    height *= min(1.0, max(0.7, width / before))
-    for legend in list(figure.legends) if width < NARROW else ():
-        labels = [text.get_text() for text in legend.get_texts()]
-        columns = _columns(labels, width)
-        title = legend.get_title().get_text() or None
-        handles = [handle for handle in legend.legend_handles if handle is not None]
-        legend.remove()
-        side = "lower" if figure.get_suptitle() else "upper"  # away from the figure's title, or from its x label
-        place: dict[str, Any] = {"loc": f"outside {side} center", "ncols": columns, "columnspacing": 1.0}
-        figure.legend(handles, labels, title=title, **place)
-        height += LINE * (-(-len(labels) // columns) - 1)
-    figure.set_size_inches(width, height)
+    figure.set_size_inches(width, height * min(1.0, max(0.7, width / before)))
     return figure
-
-
-def _columns(labels: Sequence[str], width: float) -> int:
-    """Return the number of columns of a legend whose labels fit a width in inches."""
-    longest = max((len(label) for label in labels), default=1)
-    return max(1, min(len(labels), int(width / (HANDLE + LETTER * longest))))
 
 
 class UnknownFigureError(UserError, AttributeError):

@@ -4,6 +4,7 @@ The page of an unfinished study loads itself anew every few seconds, so that a b
 what the study has reached. It needs no server. The finished page does not reload itself.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -67,13 +68,9 @@ def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path
         return
 
 
-def _state(files: list[Path]) -> list[tuple[str, int, int]]:
+def _state(files: list[Path]) -> list[tuple[Path, int, int]]:
     """Return the path, the time of the last change and the size of each file that is there."""
-    found = []
-    for path in files:
-        try:
-            status = path.stat()
-        except OSError:
-            continue
-        found.append((str(path), status.st_mtime_ns, status.st_size))
-    return found
+    with contextlib.suppress(FileNotFoundError):  # one that has just been removed has changed
+        there = [(path, path.stat()) for path in files if path.exists()]
+        return [(path, status.st_mtime_ns, status.st_size) for path, status in there]
+    return []

@@ -2,7 +2,7 @@
 
 import base64
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,8 @@ def write(study: Results, folder: Path) -> Path:
                 for name in ("", "tables", "figures"):
                     disk.remove_parts(folder / name)
             made = tables.write(study, folder / "tables")
-            pictures = figures.write_figures(study, folder / "figures")
-            disk.write_text(path, render(study, pictures))
-            files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
-            made += [file for file in files if file.is_file()]
+            made += figures.write_figures(study, folder / "figures")
+            disk.write_text(path, render(study))
             if is_study:
                 if not finished:
                     alone.enter_context(locked(folder))
@@ -83,14 +81,9 @@ def _fill(template: str, assets: Sequence[Path], **text: Any) -> str:
     return templates.get_template(template).render(styles=inside(".css"), scripts=inside(".js"), **text)
 
 
-def render(study: Results, pictures: Mapping[str, Path] | None = None) -> str:
-    """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
-
-    A panel without a chart shows its figure: the PNG file that ``pictures`` has under its name, or it is drawn.
-    """
-    panels = [
-        _panel(study, name, (pictures or {}).get(name)) for name, panel in in_order().items() if panel.applies(study)
-    ]
+def render(study: Results) -> str:
+    """Return the page as HTML, with all that it needs inside. Every text of the study is escaped."""
+    panels = [_panel(study, name) for name, panel in in_order().items() if panel.applies(study)]
     return _fill(
         "page.html.jinja",
         _assets(panels),
@@ -110,14 +103,14 @@ def render(study: Results, pictures: Mapping[str, Path] | None = None) -> str:
 
 def render_alone(study: Results, name: str) -> str:
     """Return a page with one panel and nothing else, as a notebook shows it. The panel must have a chart."""
-    panel = _panel(study, name, None)
+    panel = _panel(study, name)
     is_plotly = panel["chart"].kind == "plotly"
     assets = [path for path in _assets([panel]) if is_plotly or not path.name.startswith("plotly")]
     return _fill("alone.html.jinja", assets, title=panel["title"], panel=panel, study=_study(study))
 
 
-def _panel(study: Results, name: str, picture: Path | None) -> dict[str, Any]:
-    """Return what the template needs of a panel."""
+def _panel(study: Results, name: str) -> dict[str, Any]:
+    """Return what the template needs of a panel; one without a chart shows its figure as a picture."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
         chart = panel.chart(study)  # of a Matplotlib figure there is none
@@ -127,8 +120,8 @@ def _panel(study: Results, name: str, picture: Path | None) -> dict[str, Any]:
         return found | {"html": Markup(chart.data["html"])}
     if chart:
         return found | {"data": Markup(dumps(chart.data))}
-    png = picture.read_bytes() if picture else figures.png_of(study, name)
-    return found | {"picture": f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"}
+    png = base64.b64encode(figures.png_of(study, name)).decode("ascii")
+    return found | {"picture": f"data:image/png;base64,{png}"}
 
 
 def _assets(panels: list[dict[str, Any]]) -> list[Path]:

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, make_panels, on_paper
+from mdfl_jax.report.style import DASHES, LETTER, PLOTLY_DASHES, for_plotly, legend_columns, make_panels, on_paper
 from mdfl_jax.results.statistics import band
 
 DISC, DOT, DIAMOND, BAR = "disc", "dot", "diamond", "bar"  # how single values are marked
@@ -26,7 +25,7 @@ _MARKS: dict[str, tuple[str, str, float, dict[str, Any], dict[str, Any]]] = {
 """The symbol of each mark on paper and on the page, its size there in pixels, and what else it is on each."""
 MOST_NAMES = 25  # a legend has at most so many entries
 MANY_ROWS = 40  # of more rows each is low
-LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
+NARROW = 5.0  # inches; a narrower figure has its legend above
 HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
 
 
@@ -211,7 +210,7 @@ class Plot(NamedTuple):
             return handles
         many = len(self.rows) > MANY_ROWS
         axes.set_yticks(range(len(self.rows)), [textwrap.fill(text, 200 if many else 44) for text in self.rows])
-        axes.tick_params(axis="y", length=0, labelsize=6 if many else 9)
+        axes.tick_params(axis="y", length=0, labelsize=6 if many else rcParams["ytick.labelsize"])
         axes.set_ylim(len(self.rows) - 0.4, -0.6)
         axes.spines["left"].set_visible(False)
         axes.grid(visible=False, axis="y")
@@ -304,7 +303,6 @@ class Picture(NamedTuple):
       legend: the title of the legend.
       beside: whether a short legend may be beside the panel.
       shared: whether all panels have the same axes.
-      shades: the colour of each value of a setting of numbers and its name, for a legend that would be too long.
     """
 
     plots: Sequence[Plot]
@@ -314,7 +312,6 @@ class Picture(NamedTuple):
     legend: str | None = None
     beside: bool = False
     shared: bool = False
-    shades: tuple[str, Mapping[str, str]] | None = None
 
     def figure(self) -> Figure:
         """Draw the picture with Matplotlib."""
@@ -326,8 +323,9 @@ class Picture(NamedTuple):
             if self.shared and not plot.rows:
                 axes.set(xlabel="", ylabel="")
         if self.shared and not self.plots[0].rows:
-            drawn.supxlabel(self.plots[0].x.title, fontsize=9.5)
-            drawn.supylabel(self.plots[0].y.title, fontsize=9.5)
+            size = rcParams["axes.labelsize"]
+            drawn.supxlabel(self.plots[0].x.title, fontsize=size)
+            drawn.supylabel(self.plots[0].y.title, fontsize=size)
         self._explain(drawn, handles)
         return drawn
 
@@ -342,32 +340,14 @@ class Picture(NamedTuple):
         return [HEADER, *(row for plot in self.plots for row in plot.numbers())]
 
     def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:
-        """Add a legend that is not clipped, and make the figure higher for it. Many shades get a colour bar.
-
-        With only one entry nothing is added.
-        """
-        if len(handles) < 2:
+        """Add a legend that is not clipped, and make the figure higher for it; none of one entry or of too many."""
+        if not 1 < len(handles) <= MOST_NAMES:
             return
-        longest = max(map(len, handles))
-        if len(handles) > MOST_NAMES:
-            _colour_bar(drawn, self.shades)
-            return
-        labels, lines = list(handles), list(handles.values())
-        if self.beside and longest * LETTER < 1.9 and len(handles) < 17:
+        labels, lines, wide = list(handles), list(handles.values()), drawn.get_figwidth()
+        if self.beside and wide >= NARROW and max(map(len, labels)) * LETTER < 1.9 and len(handles) < 17:
             drawn.legend(lines, labels, title=self.legend, alignment="left", loc="outside right upper")
             return
-        columns = min(max(int(drawn.get_figwidth() / (HANDLE + LETTER * longest)), 1), len(handles))
+        columns = legend_columns(labels, wide)
         lines_high = 0.19 * -(-len(handles) // columns) + (0.2 if self.legend else 0)
         drawn.set_figheight(drawn.get_figheight() + lines_high)
         drawn.legend(lines, labels, title=self.legend, ncols=columns, loc="outside upper center")
-
-
-def _colour_bar(drawn: Figure, shades: tuple[str, Mapping[str, str]] | None) -> None:
-    """Add a colour bar of a setting, if its values are numbers; other values are named in the table only."""
-    if shades is None:
-        return
-    title, colours = shades
-    texts, every = list(colours), -(-len(colours) // 10)
-    bar = ScalarMappable(Normalize(-0.5, len(texts) - 0.5), ListedColormap(list(colours.values())))
-    ticks = range(0, len(texts), every)
-    drawn.colorbar(bar, ax=drawn.axes, label=title, ticks=list(ticks)).set_ticklabels(texts[::every])

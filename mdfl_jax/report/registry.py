@@ -18,7 +18,6 @@ The function may return a Matplotlib figure instead, which the page shows as a p
 
 import base64
 import functools
-import inspect
 import json
 import math
 import zlib
@@ -30,7 +29,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.report.picture import Drawable
 from mdfl_jax.results.results import Results, kept
@@ -72,9 +70,6 @@ class Panel:
     of: Callable[[Results], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name, function in {**self.functions, "applies": self.applies_to}.items():
-            if function is not None:
-                _check_is_called(name, function, 2 if self.of and name != "applies" else 1)
         # The registry reads the description from __doc__.
         object.__setattr__(self, "__doc__", (self.functions["draw"] or self.functions["chart"]).__doc__)
 
@@ -118,32 +113,9 @@ class Panel:
         return function(study, *((kept(self.of)(study),) if self.of else ()))
 
 
-def _check_is_called(field: str, function: Any, arguments: int) -> None:
-    """Check that a function of a figure takes its arguments: it is called only after the study.
-
-    Raises:
-      UserError: if it does not. Whoever imports the user's file adds its line to the message.
-    """
-    if not callable(function):
-        raise UserError(f"the {field} of a figure is {function!r}; it must be a function of a study")
-    try:
-        inspect.signature(function).bind(*[None] * arguments)
-    except TypeError as error:
-        given = "one argument, the study" if arguments == 1 else "two arguments, the study and what is shown"
-        raise UserError(f"the {field} of a figure is called with {given}: {error}") from None
-    except ValueError:  # a function of C, whose arguments Python does not know
-        pass
-
-
 FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib=("panels", "comparison"))
 COMPARISONS: Registry[Callable[[Sequence[Path], str, str], Results]] = Registry("comparison", contrib="comparison")
 """What reads several studies as one: "studies", a function of their folders, the baseline and the x axis."""
-MOVIES: Registry[Callable[..., Path]] = Registry("moving picture", contrib="movie")
-"""What writes the map as a moving picture, by the ending of the file, such as .gif.
-
-A writer takes the study, the path, the indices of the sweep points, the number of rounds, the pictures a second and the
-width in inches, of which each but the first two may be left out. It returns the path.
-"""
 
 
 def figure(

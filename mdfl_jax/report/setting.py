@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -239,6 +239,8 @@ def _entries(study: Results) -> list[Entry]:
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
     seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
+    seeds = made["seeds"]
+    in_a_row = len(seeds) > 2 and seeds == [*range(seeds[0], seeds[0] + len(seeds))]
     files = "summary.json, metrics.jsonl, history.npz, tables/*.md, *.tex and *.csv, figures/*.pdf and *.csv"
     return [
         Entry("Command", made.get("command"), is_code=True, is_copied=True),
@@ -246,7 +248,7 @@ def _entries(study: Results) -> list[Entry]:
         Entry("Versions", versions),
         Entry("Devices", ", ".join(devices)),
         Entry("Time", ", ".join(seconds)),
-        Entry("Seeds", _ranges(made["seeds"])),
+        Entry("Seeds", f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))),
         Entry("Status", made.get("status")),
         Entry("What to cite", _cited(made.get("cite") or {})),
         Entry("Files beside this page", files, is_code=True),
@@ -257,21 +259,6 @@ def _cited(citations: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the papers that the entries of a study cite, with what each is cited for; "" for none."""
     listed = [f"{Paper(key, of['entry']).short} ({'; '.join(of['for'])})" for key, of in citations.items()]
     return ". ".join([*listed, "mdfl cite FOLDER prints the BibTeX entries"]) if listed else ""
-
-
-def _ranges(seeds: Sequence[Any]) -> str:
-    """Return numbers with runs of consecutive ones shortened.
-
-    >>> _ranges([0, 1, 2, 5, 7, 8])
-    '0 to 2, 5, 7, 8'
-    """
-    runs: list[list[Any]] = []
-    for seed in seeds:
-        if runs and isinstance(seed, int) and runs[-1][-1] == seed - 1:
-            runs[-1].append(seed)
-        else:
-            runs.append([seed])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def _config(study: Results) -> str:

@@ -78,6 +78,7 @@ PAPER = STYLE | {  # one figure of a paper: text of 8 points after printing, and
     "savefig.dpi": 300,
     "svg.hashsalt": "mdfl_jax",  # two files of the same figure have the same bytes
 }
+LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
 LEAST_PANEL = 1.65  # the least width of a panel in inches
 _width: ContextVar[float | None] = ContextVar("_width", default=None)
 
@@ -216,6 +217,11 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
         above.tick_params(labelbottom=True)  # a shared x axis hides these labels, and no panel is below
         unused.set_visible(False)
     return figure, axes[:count]
+
+
+def legend_columns(labels: Sequence[str], width: float) -> int:
+    """Return the number of columns of a legend whose labels fit a width in inches."""
+    return max(1, min(len(labels), int(width / (HANDLE + LETTER * max(map(len, labels))))))
 
 
 def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:

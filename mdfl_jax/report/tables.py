@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
+from mdfl_jax.report.sheet import Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
 from mdfl_jax.results.results import VIEWS, Results
@@ -60,11 +61,6 @@ class NumberColumn(NamedTuple):
         named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
         return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
 
-    def says_something(self, cells: Sequence[Cell]) -> bool:
-        """Tell whether one of the column's cells has a value, of distances one that is not zero."""
-        nothing = (None, 0.0) if self.key == DISTANCE else (None,)
-        return any(cell.text != MISSING and cell.number not in nothing for cell in cells)
-
     def raw(self, point: Mapping[str, Any]) -> dict[str, float | None]:
         """Return the numbers of a sweep point by their names in the CSV file. Shares are fractions there."""
         found = point.get(self.key)
@@ -112,20 +108,12 @@ def with_unit(metric: Shown) -> str:
 
 
 def sheet(results: Results, full: bool = False) -> Sheet:
-    """Return the printed table, one row for each sweep point that is chosen.
-
-    The first columns are the settings that differ. Columns in which no point has anything are left out, and so is the
-    distance where nobody moves. With ``full`` settings have the long forms of their labels.
-    """
-    study = results.chosen()
-    settings = setting_columns(study, full)
-    found = [(column, column.cells(study)) for column in number_columns(study)]
-    kept = [(column, cells) for column, cells in found if column.says_something(cells)]
-    accuracy = next((len(settings) + k for k, (column, _) in enumerate(kept) if column.key == "final_accuracy"), 0)
-    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy", paired=study.pairing)}
-    rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
-    header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
-    return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), note(results))
+    """Return the printed table, one row for each sweep point that is chosen (`columns`)."""
+    shown = columns(results.chosen(), full)
+    bold = frozenset((row, k) for k, column in enumerate(shown) for row in column.bold)
+    rows = [[cell.text for cell in row] for row in zip(*(column.cells for column in shown))]
+    names = sum(column.is_name for column in shown)
+    return Sheet([column.header for column in shown], rows, names, bold, note(results))
 
 
 def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -> list[int]:
@@ -185,7 +173,7 @@ def raw_table(results: Results) -> tuple[list[str], list[list[str | float | None
     settings = [column for column in setting_columns(study, labelled=False) if column.key]
     header, rows = list[str](), list[list[str | float | None]]()
     for p, point in enumerate(study.outcomes):
-        row: dict[str, Any] = {"point": point["id"], **{of.title: of.cells[p].text for of in settings}}
+        row: dict[str, Any] = {"point": point["id"], **{of.header: of.cells[p].text for of in settings}}
         for column in columns:
             row |= column.raw(point)
         row |= {"seeds": known_seeds(point["final_accuracy"]), "seeds_diverged": len(point.get("diverged") or ())}
@@ -310,26 +298,35 @@ def as_html(results: Results) -> str:
 
 
 class Column(NamedTuple):
-    """One column of the table on the page.
+    """One column of a table.
 
     Attributes:
       key: its key in summary.json, or the path of a setting.
-      title: the heading, with the unit.
+      header: the heading in printed tables.
       cells: one for each sweep point.
       is_name: whether it is a setting that tells the sweep points apart.
       bold: the rows that are printed bold.
     """
 
     key: str
-    title: str
+    header: str
     cells: list[Cell]
     is_name: bool = False
     bold: Collection[int] = ()
 
-    @property
-    def says_something(self) -> bool:
-        """Whether a cell has a value that is not zero; a column without one is left out."""
-        return self.is_name or any(cell.number not in (None, 0.0) for cell in self.cells)
+
+def columns(study: Results, full: bool = False) -> list[Column]:
+    """Return the settings that differ, and the columns of numbers in which a value is not zero.
+
+    With ``full`` settings have the long forms of their labels.
+    """
+    best = best_and_ties(study.outcomes, "final_accuracy", paired=study.pairing)
+    found = [
+        Column(of.key, of.header, of.cells(study), bold=best if of.key == "final_accuracy" else ())
+        for of in number_columns(study)
+    ]
+    told = [column for column in found if any(cell.number not in (None, 0.0) for cell in column.cells)]
+    return [*setting_columns(study, full), *told]
 
 
 def setting_columns(study: Results, full: bool = False, labelled: bool = True) -> list[Column]:
@@ -343,26 +340,22 @@ def setting_columns(study: Results, full: bool = False, labelled: bool = True) -
 
 
 def page_columns(study: Results) -> list[Column]:
-    """Return the columns of the table on the page that say something, settings first."""
+    """Return the columns of the table on the page, with headings that need no note."""
     labels = dict(zip(study.points, study.labels))
     own = {point["baseline"] for point in study.outcomes} & labels.keys()
     against = labels[own.pop()] if len(own) == 1 else "the baseline"
     target = study.config.get("target")
     goal = "target" if target is None else f"{100 * target:g} %"
-    found = [
-        Column(of.key or "point", spaced(of.title), [cell._replace(text=spaced(cell.text)) for cell in of.cells], True)
-        for of in setting_columns(study, full=True)
-    ]
-    for column in number_columns(study):
-        title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
-        title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        bold = (
-            best_and_ties(study.outcomes, "final_accuracy", paired=study.pairing)
-            if column.key == "final_accuracy"
-            else ()
-        )
-        found.append(Column(column.key, title, column.cells(study), bold=bold))
-    return [column for column in found if column.says_something]
+    titles = {of.key: of.title for of in FIRST if of.title} | {DIFFERENCE: f"difference to {against} (points)"}
+
+    def titled(column: Column) -> Column:
+        if column.is_name:
+            cells = [cell._replace(text=spaced(cell.text)) for cell in column.cells]
+            return column._replace(key=column.key or "point", header=spaced(column.header), cells=cells)
+        title = titles.get(column.key, column.header)
+        return column._replace(header=re.sub("to target$", f"to {goal}", title))
+
+    return list(map(titled, columns(study, full=True)))
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:

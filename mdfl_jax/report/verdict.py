@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, known_seeds
+from mdfl_jax.core.outcomes import FEWEST, enumerated, known_seeds
 from mdfl_jax.report.sheet import on_seeds
-from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, seeds_in_words
+from mdfl_jax.report.tables import by_seed, cause_of_divergence, seeds_in_words
 from mdfl_jax.results import statistics
 from mdfl_jax.results.results import Results
 
@@ -125,12 +125,10 @@ def verdict(study: Results) -> list[str]:
         said = [_best(ranked[0], leads, measure, names)]
         said += filter(None, [statistics.power_in_words(summary["power"])]) if tells_power else []
         said += _contrary(leads, measure, names)
-    said += _equal(points, names)
-    said += _select(summary, config)
     if len(ranked) > _MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
-        said += [*_target(points, config.get("target"), names), *_objective(points, names)]
+        said += _target(points, config.get("target"), names)
     return said + lost
 
 
@@ -156,14 +154,6 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 
 def _mean(point: Point, measure: Measure) -> str:
     return f"{measure.format_point(point)} {measure.words}"
-
-
-def _equal(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each group of points that are equal in all seeds: what differs in them has no effect."""
-    groups = [[names[name] for name in ids] for ids in equal_points(points)]
-    told = [enumerated(of) if len(of) <= _MANY else f"{of[0]} and {len(of) - 1} others" for of in groups[:_FEW]]
-    more = [f"So are the points of {len(groups) - _FEW} more groups."] if len(groups) > _FEW else []
-    return [*(f"{who} are equal in all seeds: what differs in them has no effect here." for who in told), *more]
 
 
 def _gap(gap: Lead, measure: Measure) -> str:
@@ -237,26 +227,6 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     who = enumerated(first) if len(first) <= _FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} sweep points reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]
-
-
-def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
-    """Return the sentence about the lowest objective, for tasks that minimise one that is no test loss."""
-    known = [point for point in points if np.isfinite(OBJECTIVE.mean(point))]
-    if len(known) < 2:
-        return []
-    least = min(known, key=OBJECTIVE.mean)
-    return [f"The objective is lowest for {names[least['id']]}: {OBJECTIVE.format_point(least)}."]
-
-
-def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Return the sentence that says how the points of a sweep with `select` were chosen."""
-    words = chosen_words(config)
-    if not words or not summary.get("selected"):
-        return []
-    name, lost = words.partition(" with ")[0], [entry for entry in summary["selected"] if entry.get("id") is None]
-    said = [f"In each setting, only the {words} is compared."]
-    where = f"In {len(lost)} setting{'s' * (len(lost) > 1)}"
-    return said + ([f"{where}, no {name} kept the models finite."] if lost else [])
 
 
 def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[Point], str]) -> list[str]:

@@ -25,13 +25,11 @@ run --out=half => --out=half: it holds a study; choose another folder
 run --out=no/both => --out=no/both: there is no folder 'no'
 run/config.json => run/config.json: it is a file, not the folder of a study
 run --figure=list --to=a.pdf => --figure=list prints the names of the figures, so --to=a.pdf has no effect
-moves --figure=map --to=a.gif '--points=static; random_movement; dam' => a movie has one
 run --figure=mine --to=m.csv => one of your own needs --use=FILE
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
 run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
-run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, .csv, or for the map in .gif
-run --figure=accuracy --to=a.gif => --to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg
+run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, .csv
 run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column (3.5 inches), page (7.2)
 run --figure=accuracy --to=a.pdf '--points=dam; dmc' => unknown point 'dmc' (did you mean 'dcm'?)
 run --to=a.pdf => --to is for one figure: add --figure=NAME
@@ -65,7 +63,6 @@ def folder(tmp_path_factory):
     """A folder with a finished study, an unfinished one, and one of another schema."""
     folder = tmp_path_factory.mktemp("cli")
     write_workdir(folder / "run", positions=False)
-    write_workdir(folder / "moves", seeds=1)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
     (folder / "empty").mkdir()
     (folder / "mine.py").write_text(OWN)

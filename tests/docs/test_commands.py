@@ -22,7 +22,6 @@ OURS = [(page, command) for page, command in PRINTED if command.is_ours]
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
-    "loggers=mlflow": "needs its package: tests/contrib/loggers/test_loggers.py",
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/contrib/loggers/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/contrib/estimates",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",

@@ -1,6 +1,6 @@
 """The pages of fields and families have what the code declares: every field, every member, its formula and papers."""
 
-from mdfl_jax.cli.families import families, pages
+from mdfl_jax.cli.families import _prose, families, pages
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core import papers
 
@@ -8,11 +8,11 @@ PAGES = pages()
 WITHOUT_FORMULA = ("data_name", "logger")
 
 
-def test_every_field_and_every_member_has_a_row():
+def test_every_field_and_every_member_has_its_place():
     whole = "\n".join(PAGES.values())
     for path, field in all_fields().items():
-        assert f"| `{path}` | " in whole, path
-        assert field.metadata["doc"].replace("<", "&lt;").replace("|", "\\|") in whole, path
+        assert f"\n- `{path}` = " in whole, path
+        assert _prose(field.metadata["doc"]) in whole, path
     for name, family in families().items():
         page = PAGES[f"families/{name}.md"]
         assert all(f"\n## `{member}`\n" in page for member in family.registry)

@@ -41,8 +41,6 @@ def test_figures_and_panels_of_ones_own_are_on_the_page_at_their_place(make_work
     assert '<h2 id="sent-title">Bits &lt; sent</h2>' in text
     with pytest.raises(UserError, match="figure 'sent': it is on the page only; there are accuracy, ranking, "):
         figures.draw_figure(run, "sent")
-    with pytest.raises(UserError, match=r"^the caption of a figure is called with one argument, the study: too many"):
-        figure("mine", caption=lambda: "")(ranking)  # when it is declared, not after the study
 
 
 @pytest.mark.long

@@ -44,8 +44,8 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     del bare["distance_moved_per_mobile_client"]
     results = of_summary(summary)
     header, rows, *_ = tables.sheet(results)  # nobody reaches the target, nobody moves
-    assert header == ["mobility", "accuracy (%)", "vs baseline (pp)", "worst client (%)", "MB sent/client"]
-    assert rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-"]
+    assert header == ["mobility", "accuracy (%)", "worst client (%)", "MB sent/client"]
+    assert rows[1] == ["dcm", "70.00 ± 2.50", "-", "-"]
     assert tables.note(of_summary(summary, {"target": 0.7})).endswith(
         "target: 70 % test accuracy, which no mean reaches."
     )
@@ -103,7 +103,7 @@ def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_so
     assert found["bits_sent_per_client"].cells[0].number == 200.0  # 1.6e9 bits
     named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.outcomes])
     found = {column.key: column for column in page_columns(Results.read(named).shown())}["difference_to_baseline"]
-    assert (found.title, found.cells[1]) == ("difference to random movement (points)", ("baseline", 0.0))
+    assert (found.header, found.cells[1]) == ("difference to random movement (points)", ("baseline", 0.0))
     nothing = {"distance_moved_per_mobile_client": 0.0, "rounds_to_target": None, "worst_client_accuracy": None}
     run = Results.read(edited(folder, *[nothing] * 4)).shown()
     keys = [column.key for column in page_columns(run)]

@@ -305,12 +305,10 @@ def names_in(study: Results) -> list[str]:
     return list(dict.fromkeys(str(point["overrides"][STUDY]) for point in study.outcomes))
 
 
-def _caption(study: Results) -> str:
-    """Return which metrics a study lacks."""
-    return " ".join(lacking(dict(zip(names_in(study), study.studies))))
+SAID = "Their main settings, what differs, and which runs are paired by seed."
 
 
-@panel("studies", caption=_caption, applies=lambda study: bool(study.parts), place=0, title="The studies")
+@panel("studies", caption=lambda _: SAID, applies=lambda study: bool(study.parts), place=0, title="The studies")
 def studies(study: Results) -> Chart:
     """Say what the studies are, in which settings they differ, and which of their runs are paired."""
     names = names_in(study)
@@ -352,21 +350,6 @@ def describe_pairing(study: Results) -> Iterator[str]:
         else:
             unpaired = f"{sum(bool(why) for why, _ in found)} are not paired by seed ({'; '.join(reasons)})"
             yield f"Of {len(found)} differences between “{one}” and “{two}”, {unpaired} and have Welch's intervals."
-
-
-def lacking(studies: Mapping[str, Results]) -> list[str]:
-    """Return a sentence for each study that has not recorded metrics which another one has."""
-    titles = {metric.key: metric.title for study in studies.values() for metric in study.declared.values()}
-    has = []
-    for study in studies.values():
-        last = {line["point"]: line for line in study.lines}.values()
-        has.append({key for line in last for key, value in line.items() if value is not None and key in titles})
-    every = set().union(*has)
-    return [
-        f"{name} has not recorded {', '.join(titles[key] for key in titles if key in every - of)}."
-        for name, of in zip(studies, has)
-        if every - of
-    ]
 
 
 def same_settings(study: Results) -> list[Same]:

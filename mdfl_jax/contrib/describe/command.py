@@ -6,7 +6,7 @@ they are the fields data.target to data.layout of a study. Graphs and partitions
 
 --get=cifar10 (or cifar100, mnist, fashion_mnist) fetches a data set once, into MDFL_DATA_DIR, and describes it.
 
-With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
+With --config=FILE, and perhaps --config.KEY=VALUE, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
 --format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default that of its ending or its header
@@ -21,7 +21,6 @@ that the clients of a study will hold: the counts of the labels, and numbers tha
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +51,6 @@ _OF_SAMPLES = {
 }
 _OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS, _HOLD)
 _GET = flags.DEFINE_string("get", None, "Fetch a well-known data set once, such as cifar10.")
-_PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
 _EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+|\{.*\}))?")  # a line of an edge list
 common.study_flags()
 WORDS, DOES = ("trace",), "reading the data"
@@ -71,8 +69,6 @@ def main() -> int:
         return _show_clients()
     if fields := common.fields_given():
         raise UserError(f"--config.{next(iter(fields))} needs --config=FILE, the study whose field it is")
-    if _PICTURE.value:
-        raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
         raise UserError("what to describe is missing: mdfl data FILE, or mdfl data --config=digits for a study's data")
     path = Path(_TRACE.value)
@@ -228,36 +224,9 @@ def _partition(path: Path) -> list[tuple[str, str]]:
 def _show_clients() -> int:
     """Print the clients' data of a study, once for each group of sweep points that draw the same."""
     from mdfl_jax.contrib.describe import partitions
-    from mdfl_jax.report.panels import label_counts
-    from mdfl_jax.report.style import save_picture
     from mdfl_jax.study import make_study
 
-    path = Path(_PICTURE.value)
-    if _PICTURE.value:
-        _check_picture(path)
     common.setup_jax("")
     study = make_study(common.read_config())
-    drawn = partitions.draw(study)
-    for k, data in enumerate(drawn, 1):
-        print(partitions.describe(study, data))
-        if _PICTURE.value:
-            own = path if len(drawn) == 1 else path.with_stem(f"{path.stem}_{k}")
-            counts, mobile = data.counts[0], data.is_mobile[0]
-            save_picture(partial(label_counts.draw_counts, counts, mobile), [own], "picture")
-            print(f"\npicture: {own}")
-        print("\n" * (k < len(drawn)), end="")
+    print("\n\n".join(partitions.describe(study, data) for data in partitions.draw(study)))
     return 0
-
-
-def _check_picture(path: Path) -> None:
-    """Check that a picture can be written to a path, without writing it.
-
-    Raises:
-      UserError: if the ending is that of no picture, or if the folder does not exist.
-    """
-    from mdfl_jax.report.style import UNSTAMPED
-
-    if path.suffix not in UNSTAMPED:
-        raise UserError(f"--picture={path}: it must end in .png, .pdf or .svg")
-    if not path.parent.is_dir():
-        raise UserError(f"--picture={path}: there is no folder {str(path.parent)!r}")

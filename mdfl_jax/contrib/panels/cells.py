@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.picture import HEADER, LETTER, Scale, axis_on_page
-from mdfl_jax.report.style import for_plotly, make_panels
+from mdfl_jax.report.picture import HEADER, Scale, axis_on_page
+from mdfl_jax.report.style import LETTER, for_plotly, make_panels
 
 MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 MOST_TICKS = 20  # so many names of rows or columns are legible
 LEAST_CELL = 0.42  # of narrower cells, in inches, no number is legible
+_PLOTLY = {"viridis": "Viridis", "RdBu": [[k / 8, to_hex(matplotlib.colormaps["RdBu"](k / 8))] for k in range(9)]}
 
 
 class Cells(NamedTuple):
@@ -50,6 +52,14 @@ class Cells(NamedTuple):
             share = np.clip((value - low) / max(high - low, 1e-9), 0, 1)
             yield row, column, value, ink_on(share, self.colours)
 
+    def is_sure(self, row: int, column: int) -> bool:
+        """Tell whether a number is a difference whose interval is on one side of 0."""
+        return self.signed and bool(abs(self.values[row, column]) > self.halves[row, column])
+
+    def written(self, value: float) -> str:
+        """Return a number as it is written in its cell."""
+        return f"{value:+.1f}" if self.signed else f"{value:.1f}"
+
     def draw(self, axes: Any) -> Any:
         """Draw into Matplotlib axes, and return the image."""
         low, high = self.ends
@@ -63,21 +73,20 @@ class Cells(NamedTuple):
             axes.tick_params("x", labelrotation=30)
         axes.tick_params("y", labelsize=6 if len(self.rows) > MOST_TICKS / 2 else None)
         for row, column, value, ink in self.known() if wide / len(self.columns) > LEAST_CELL else ():
-            sure = self.signed and abs(value) > self.halves[row, column]
-            text = f"{value:+.1f}" if self.signed else f"{value:.1f}"
-            look = {"color": ink, "weight": "bold" if sure else "normal", "fontsize": 6.5}
-            axes.text(column, row, text, ha="center", va="center", **look)
+            look = {"color": ink, "weight": "bold" if self.is_sure(row, column) else "normal", "fontsize": 6.5}
+            axes.text(column, row, self.written(value), ha="center", va="center", **look)
         return image
 
     def on_page(self, room: bool) -> dict[str, Any]:
         """Return the traces and the axes for plotly; ``room`` tells whether the numbers have room in the cells."""
         heat: dict[str, Any] = {"type": "heatmap", "z": self.values, "customdata": self.texts, "hoverongaps": False}
-        heat |= {"hovertemplate": "%{customdata}<extra></extra>", "colorscale": self.colours.capitalize()}
+        heat |= {"hovertemplate": "%{customdata}<extra></extra>", "colorscale": _PLOTLY[self.colours]}
         heat |= {"zmin": self.ends[0], "zmax": self.ends[1], "xgap": 1, "ygap": 1, "showscale": not room}
         known = list(self.known()) if room else []
         written = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "showlegend": False}
         written |= {"x": [c for _, c, _, _ in known], "y": [r for r, _, _, _ in known]}
-        written |= {"text": [f"{value:.1f}" for *_, value, _ in known], "textfont": {"color": [of[3] for of in known]}}
+        texts = [f"<b>{self.written(of)}</b>" if self.is_sure(r, c) else self.written(of) for r, c, of, _ in known]
+        written |= {"text": texts, "textfont": {"color": [of[3] for of in known]}}
         ends = [-0.5, len(self.rows) - 0.5]
         bare = {"showgrid": False, "zeroline": False}
         x = {"range": [-0.5, len(self.columns) - 0.5], **bare}
@@ -121,8 +130,8 @@ class Matrices(NamedTuple):
         for axes, (title, cells) in zip(panels, self.cells.items()):
             image = cells.draw(axes)
             axes.set_title(textwrap.fill(title, 36))
-        drawn.supxlabel(self.x, fontsize=9.5)
-        drawn.supylabel(self.y, fontsize=9.5)
+        drawn.supxlabel(self.x, fontsize=matplotlib.rcParams["axes.labelsize"])
+        drawn.supylabel(self.y, fontsize=matplotlib.rcParams["axes.labelsize"])
         look: dict[str, Any] = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
         drawn.colorbar(image, ax=panels, label=cells.label, **look)
         return drawn

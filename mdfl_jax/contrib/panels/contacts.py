@@ -18,10 +18,9 @@ from mdfl_jax.results.results import Results, rounds_counted, rounds_done
 
 
 class Contacts(NamedTuple):
-    """Who was in contact in each of R rounds, who received from whom, and the same without directions, [R, N, N]."""
+    """Who was in contact in each of R rounds, and of whom one received from the other, [R, N, N]."""
 
     contact: np.ndarray
-    heard: np.ndarray
     exchange: np.ndarray
 
 
@@ -32,7 +31,7 @@ def recorded_contacts(study: Results, point: int) -> Contacts | None:
         return None
     rounds = rounds_counted(study, point)
     near, hears = (np.unpackbits(of[0, :rounds], axis=-1, count=len(mobile)).astype(bool) for of in (links, heard))
-    return Contacts(near | near.transpose(0, 2, 1), hears, hears | hears.transpose(0, 2, 1))
+    return Contacts(near | near.transpose(0, 2, 1), hears | hears.transpose(0, 2, 1))
 
 
 def mean_degrees(contact: np.ndarray) -> np.ndarray:
@@ -153,10 +152,8 @@ _VIEWS = (
     View("windows", "Jointly connected windows", "rounds of a window", "jointly connected windows (%)", logx=True),
     View("components", "Separate groups", "round", "connected components"),
     View("degree", "Contacts of a client", "round", "contacts of a client"),
-    View("heard", "Received by a client", "round", "models received by a client"),
     View("gaps", "Inter-contact times", "x: rounds until the next contact", "P(gap >= x)", True, True),
     View("durations", "Contact durations", "x: rounds of a contact", "P(duration >= x)", True, True),
-    View("lambda_2", "Second eigenvalue of W^T W", "round", "lambda_2"),
 )
 
 
@@ -203,12 +200,12 @@ def measured(study: Results) -> Measured:
         if contacts is not None:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
-            found.append(Lines(first, label, *_statistics(study, first, contacts)))
+            found.append(Lines(first, label, *_statistics(contacts)))
     return Measured(found, len(groups), stopped)
 
 
-def _statistics(study: Results, p: int, contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
-    contact, heard, exchange = contacts
+def _statistics(contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
+    contact, exchange = contacts
     windows = shortest_windows(exchange)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
     groups, degree, seen = count_components(exchange), mean_degrees(contact), measure_spells(contact)
@@ -219,23 +216,8 @@ def _statistics(study: Results, p: int, contacts: Contacts) -> tuple[dict[str, A
         "gaps": _thinned(*at_least(seen.gaps)),
         "durations": _thinned(*at_least(seen.contacts)),
     }
-    if study.has(p, "heard"):
-        found["heard"] = in_blocks(mean_degrees(heard), MOST_TIMES)
-    eigenvalue = study.history(p, "lambda_2")
-    if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
-        rounds = study.curve(p).rounds
-        known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
-        found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
     typical = {"groups": float(groups.mean()), "degree": float(degree.mean()), "window": sure_length(windows)}
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
-
-
-def _views(lines: list[Lines]) -> list[View]:
-    """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
-    found = [view for view in _VIEWS if any(view.key in of_point.found for of_point in lines)]
-    eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
-    tells = any((values < 0.999).any() for values in eigenvalues)
-    return [view for view in found if view.key != "lambda_2" or tells]
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -280,4 +262,5 @@ def contacts(study: Results, shown: Measured) -> Picture:
         ]
         return Plot(view.title, Scale(view.x, view.logx), Scale(view.y, view.logy, bounds=(0, np.inf)), lines)
 
-    return Picture(list(map(plot, _views(shown.lines))), size=(3.1, 2.5))
+    views = [view for view in _VIEWS if any(view.key in of.found for of in shown.lines)]
+    return Picture(list(map(plot, views)), size=(3.1, 2.5))

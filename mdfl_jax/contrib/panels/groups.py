@@ -9,7 +9,6 @@ from mdfl_jax.results.evaluations import Curve
 from mdfl_jax.results.results import Results
 
 MAX_POINTS = 7  # the number of colours of the palette
-_NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
 _GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
 
 
@@ -19,37 +18,15 @@ def shown_points(study: Results) -> list[int]:
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
     one (the mobility, if it varies, else the first) differs between them; all others are as in the first sweep point.
     """
-    return [p for p, why in enumerate(_why_left_out(study)) if not why]
-
-
-def _why_left_out(study: Results) -> list[str]:
-    """Return for each sweep point why it is not drawn; an empty text for those that are drawn."""
     main = main_axis(study)
     others = [axis for axis in study.axes if axis != main]
-    found: list[str] = []
+    found = []
     for p, point in enumerate(study.outcomes):
-        distance = point.get("distance_moved_per_mobile_client")
-        if not np.isfinite(_of(study, p, "accuracy_mobile") - _of(study, p, "accuracy_other")).any():
-            found.append("without accuracies of both groups")
-        elif distance is None:
-            found.append("no distance moved is known")
-        elif not distance:
-            found.append("nobody moves")
-        elif any(axis.texts[p] != axis.texts[0] for axis in others):
-            found.append("other settings than the first point")
-        else:
-            found.append("" if found.count("") < MAX_POINTS else "no colour is left")
-    return found
-
-
-def _left_out(study: Results) -> str:
-    """Return the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
-    names: dict[str, list[str]] = {}
-    for look, why in zip(looks(study), _why_left_out(study)):
-        names.setdefault(why, []).append(look.label)
-    names.pop("", None)
-    reasons = [f"{', '.join(of) if len(of) <= _NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
-    return f" Not drawn: {'; '.join(reasons)}." if reasons else ""
+        both = np.isfinite(_of(study, p, "accuracy_mobile") - _of(study, p, "accuracy_other")).any()
+        alike = all(axis.texts[p] == axis.texts[0] for axis in others)
+        if both and alike and point.get("distance_moved_per_mobile_client"):
+            found.append(p)
+    return found[:MAX_POINTS]
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
@@ -80,7 +57,9 @@ def caption(study: Results, shown: list[int]) -> str:
     band = " (band: 95 % Student-t interval)" if has_intervals(study) else ""
     return (
         f"{who} clients: their test accuracy, the mobile ones' lead{band}, and how many neighbours a client has met"
-        f" since the start, those met again counted again; means over the seeds.{means}{_left_out(study)}"
+        f" since the start, those met again counted again; means over the seeds.{means}"
+        + f" Drawn are {len(shown)} of {len(styles)} points."
+        * (len(shown) < len(styles))
     )
 
 

@@ -4,14 +4,14 @@ Rivals are the values of one setting, such as mobility rules or algorithms. Unde
 compared with each other by seed: at the end, over the whole run, and where they have spent the same.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mdfl_jax.contrib.panels.cells import Cells, Matrices
 from mdfl_jax.core.sweep_text import tied_with
 from mdfl_jax.report.quantities import Recorded, recorded
-from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, main_axis
 from mdfl_jax.results.axes import Axis, point_labels, spaced
 from mdfl_jax.results.results import Results
@@ -160,10 +160,9 @@ def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return better.sum(axis=0), worse.sum(axis=0), np.isfinite(found.half).sum(axis=0)
 
 
-_COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour
 IN_COLOUR = 0.9  # of the differences; the others are beyond the colours, so that one far behind leaves no other pale
-MOST_ROWS = 60  # of the figure for files
+MOST_ROWS = 60  # more settings are in the table alone
 
 
 class Compared(NamedTuple):
@@ -205,39 +204,27 @@ def _caption(study: Results, shown: Compared) -> str:
     )
 
 
-def _chart(study: Results, shown: Compared) -> Chart:
-    matrix, values, own = shown
-    of_measures: list[dict[str, Any]] = []
-    for name, array in values.items():
-        by_reference = []
-        for reference in range(len(matrix.rivals)):
-            found = differences(array, reference)
-            words = _tally_in_words(matrix, found)
-            by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "words": words})
-        of_measures.append({"name": name, "references": by_reference, "level": mean_of_known(array)})
-    return Chart(
-        "rivals",
-        {
-            "rivals": [for_plotly(spaced(name)) for name in matrix.rivals],
-            "settings": [for_plotly(name) for name in matrix.settings],
-            "points": matrix.point,
-            "reference": own,
-            "measures": of_measures,
-            "leastRange": LEAST_RANGE,
-            "inColour": IN_COLOUR,
-        },
-    )
-
-
-@figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
+@figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting")
 def rivals(study: Results, shown: Compared) -> Matrices:
-    """Draw the paired differences to the baseline as a matrix of settings by rivals."""
+    """Draw the paired differences to the baseline as a matrix of settings by rivals, one for each measure."""
     matrix, values, reference = shown
-    found = differences(next(iter(values.values())), reference)
-    columns = [c for c in range(len(matrix.rivals)) if c != reference]
-    mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
-    largest = max(LEAST_RANGE, float(np.nanquantile(np.abs(mean), IN_COLOUR)))
-    names = matrix.settings[:MOST_ROWS], [spaced(matrix.rivals[c]) for c in columns]
-    label, ends = f"over {spaced(matrix.rivals[reference])} (points)", (-largest, largest)
-    cells = Cells(mean, half, *names, label, ends, _COLOURS, signed=True)
-    return Matrices("", "", {"": cells}, (7.2, min(1.4 + 0.24 * len(mean), 9.5)))
+    settings, rivals = matrix.settings[:MOST_ROWS], list(map(spaced, matrix.rivals))
+    others = [c for c in range(len(rivals)) if c != reference]
+    found = {name: differences(array, reference) for name, array in values.items()}
+    sizes = np.abs(np.concatenate([of.mean[:, others].ravel() for of in found.values()]))
+    largest = max(LEAST_RANGE, float(np.nanquantile(sizes, IN_COLOUR)))
+
+    def cells(of: Differences, level: np.ndarray) -> Cells:
+        def told(r: int, c: int) -> str:
+            sizes = f"{of.mean[r, c]:.2f} ± {of.half[r, c]:.2f} (by itself ± {of.alone[r, c]:.2f}) points"
+            parts = (settings[r], f"{rivals[c]}: {level[r, c]:.2f} %", f"over {rivals[reference]}: {sizes}")
+            return "<br>".join(map(for_plotly, parts))
+
+        texts = [[told(r, c) for c in others] for r in range(len(settings))]
+        mean, half = of.mean[:MOST_ROWS, others], of.half[:MOST_ROWS, others]
+        names, label = [rivals[c] for c in others], f"over {rivals[reference]} (points)"
+        return Cells(mean, half, settings, names, label, (-largest, largest), "RdBu", signed=True, texts=texts)
+
+    matrices = {name: cells(of, mean_of_known(values[name])) for name, of in found.items()}
+    size = 7.2 / min(2, len(found)), min(1.4 + 0.24 * len(settings), 9.5)
+    return Matrices("", "", matrices, size, 2, (min(60 * len(others) + 160, 700), 26 * len(settings) + 60))

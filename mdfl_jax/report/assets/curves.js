@@ -90,23 +90,9 @@
       return line(x, y, style("seed", 1, { opacity: 0.55 }, { seed }), (e) => told(`, seed ${seed}`, number(metric, y[e]), x[e], e), scale);
     });
 
-  // The picked clients in the point's first seed.
-  const clientLines = ({ of, p, metric, scale, told, style }) => {
-    const first = of.data.points[p].seeds.values[0];
-    const all = first === undefined ? [] : along(of, of.state.x, p, [first]);
-    return [...of.state.clients].flatMap((i) => {
-      const client = of.numbers.client(metric.key, p, i);
-      if (!client) return [];
-      const x = Array.from(client.at, (e) => all[e]);
-      const whose = `, client ${i}, seed ${of.data.seeds[first]}`;
-      const text = (k) => told(whose, number(metric, client.values[k]), x[k], client.at[k]);
-      return [line(x, client.values, style("client", 1, { opacity: 0.75 }, { client: i }), text, scale)];
-    });
-  };
-
   const linesOf = (of, p, thin, most) => {
     const point = pointOf(of, p, thin, most);
-    return { ...meanLines(point), faint: [...(of.state.seeds ? seedLines(point) : []), ...clientLines(point)] };
+    return { ...meanLines(point), faint: of.state.seeds ? seedLines(point) : [] };
   };
 
   const fade = (colour) => `rgba(${mdfl.parse(colour)},0.16)`;
@@ -198,26 +184,17 @@
   mdfl.curveLines = { MANY, SIZE, picture, summary };
 })();
 
-// The numbers behind the curves (report/panels/curves.py): means and intervals over the picked seeds, single seeds and clients;
-// and texts for them.
+// The numbers behind the curves (report/panels/curves.py): means and intervals over the picked seeds, and single
+// seeds; and texts for them.
 (() => {
   const escape = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const rounded = (value) => (Math.abs(value) >= 1e-4 || value === 0 ? value.toLocaleString("en", { maximumSignificantDigits: 4 }) : value.toExponential(2));
 
-  // The numbers of the metrics, at [point, seed, evaluation] and of single clients.
+  // The numbers of the metrics, at [point, seed, evaluation].
   class Numbers {
     constructor(data) {
       Object.assign(this, data);
       this.byKey = Object.fromEntries(data.metrics.map((metric) => [metric.key, metric]));
-      this.of = Object.fromEntries(Object.keys(data.clients.of).map((key) => [key, this.starts(data.clients.of[key].points)]));
-    }
-    starts(points) {
-      let next = 0;
-      return points.map((point) => {
-        const start = next;
-        if (point) next += point.clients * point.at.values.length;
-        return start;
-      });
     }
     at(key, p, s) {
       const { shape, values } = this.values[key];
@@ -231,19 +208,6 @@
       if (n < 2) return { mean, half: null };
       const spread = mean.map((m, e) => Math.sqrt(rows.reduce((sum, row) => sum + (row[e] - m) ** 2, 0) / (n - 1)));
       return { mean, half: spread.map((std) => (this.quantile[n] * std) / Math.sqrt(n)) };
-    }
-    // One client's numbers in the first seed at the evaluations {at}, or null.
-    client(key, p, i) {
-      const how = this.clients.of[key]?.points[p];
-      if (!how || i >= how.clients) return null;
-      const at = how.at.values;
-      const start = this.of[key][p] + i * at.length;
-      const stored = this.clients.of[key].values.values.subarray(start, start + at.length);
-      const numbers = Array.from(stored, (level) => (level === 65535 ? NaN : how.low + how.step * level));
-      return { at, values: how.log ? numbers.map(Math.exp) : numbers };
-    }
-    numClients(key) {
-      return Math.max(0, ...(this.clients.of[key]?.points ?? []).map((point) => point?.clients ?? 0));
     }
     // Of seeds, those whose runs have not diverged, which a mean is over; all if every one has.
     counted(p, seeds) {
@@ -277,7 +241,7 @@
   mdfl.curves = { Numbers, escape, rounded, told, read };
 })();
 
-// The curves that the reader explores: any recorded metric against any axis, of any points, seeds and clients. The data are
+// The curves that the reader explores: any recorded metric against any axis, of any points and seeds. The data are
 // those of report/panels/curves.py. What the reader has chosen is kept in the address after "#", so that a link shows it again.
 (() => {
   // What is drawn at first; the address holds only what differs from this.
@@ -294,7 +258,6 @@
     target: true,
     points: new Set(data.points.keys()),
     ofseeds: new Set(data.seeds.keys()),
-    clients: new Set(),
   });
 
   const LONG = 60; // a longer list scrolls
@@ -303,7 +266,6 @@
     constructor(element, data, study, given) {
       this.numbers = new mdfl.curves.Numbers(data);
       Object.assign(this, { data, study, name: element.closest(".panel").id, start: () => first(data, given) });
-      this.most = Math.max(0, ...Object.keys(data.clients.of).map((key) => this.numbers.numClients(key)));
       this.state = this.start();
       this.restore();
       this.build(element);
@@ -317,7 +279,7 @@
     }
 
     sizes() {
-      return { points: this.data.points.length, ofseeds: this.data.seeds.length, clients: this.most };
+      return { points: this.data.points.length, ofseeds: this.data.seeds.length };
     }
     restore() {
       const given = new URLSearchParams(location.hash.slice(1));
@@ -456,10 +418,7 @@
         const open = mdfl.curves.told(this.state[key], texts.length) !== mdfl.curves.told(this.start()[key], texts.length);
         return make("details", { open }, make("summary", { text }), make("fieldset", {}, make("legend", { text }), ...this.list(key, texts)));
       };
-      const seeds = this.data.seeds.length > 1 ? [fold("Seeds", "ofseeds", this.data.seeds.map((seed) => `seed ${seed}`))] : [];
-      const every = this.data.clients.every > 1 ? `, every ${this.data.clients.every}th evaluation` : "";
-      const names = Array.from({ length: this.most }, (_, i) => `client ${i}`);
-      return this.most ? [...seeds, fold(`Single clients (of the first seed${every})`, "clients", names)] : seeds;
+      return this.data.seeds.length > 1 ? [fold("Seeds", "ofseeds", this.data.seeds.map((seed) => `seed ${seed}`))] : [];
     }
 
     shown() {

@@ -12,7 +12,7 @@ from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.quantities import Quantity, Recorded, clients_values, recorded
-from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
+from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
 from mdfl_jax.results.axes import is_attacked, point_labels, spaced
 from mdfl_jax.results.results import ROUNDS, Results
@@ -64,7 +64,7 @@ def accuracy(study: Results) -> Picture:
 
     plots = [Plot(title, x, y, list(map(line, members)), levels) for title, members in panels.items()]
     size = (7.2, 3.9) if single else (2.9, 2.5)
-    return Picture(plots, size, legend=named.title, beside=single, shared=True, shades=named.shades)
+    return Picture(plots, size, legend=named.title, beside=single, shared=True)
 
 
 class Naming(NamedTuple):
@@ -75,7 +75,6 @@ class Naming(NamedTuple):
     looks: list[tuple[str, int]]  # colours and dashes
     title: str | None
     thin: bool  # whether the lines are thin and without bands, as many lines are
-    shades: tuple[str, dict[str, str]] | None  # the colours of the values of a setting of numbers
 
     def line(self, p: int, x: np.ndarray, values: np.ndarray, limits: tuple[float, float] | None) -> Series:
         """Return the mean of a sweep point's values as a line."""
@@ -90,7 +89,7 @@ def naming(study: Results, crowded: bool) -> Naming:
     styles, main = looks(study), main_axis(study)
     if main is not None and (len(study.axes) == 1 or crowded):
         return _by_main(study, crowded, len(study.axes) == 1)
-    return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded, None)
+    return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded)
 
 
 def _by_main(study: Results, crowded: bool, dashed: bool = False) -> Naming:
@@ -99,10 +98,8 @@ def _by_main(study: Results, crowded: bool, dashed: bool = False) -> Naming:
     assert main is not None
     full = dict(reversed([*zip(main.texts, main.full_texts)]))  # the first point of a value has its long form
     labels = [spaced(full[text]) for text in main.texts]
-    colours = dict(zip(main.texts, (of.colour for of in styles)))
-    shades = (main.title, {text: colours[text] for text in main.numbers}) if main.numbers else None
     own = [(of.colour, of.dash if dashed else 0) for of in styles]
-    return Naming(study.labels, labels, own, main.title, crowded, shades)
+    return Naming(study.labels, labels, own, main.title, crowded)
 
 
 def _is_crowded(study: Results) -> bool:
@@ -130,14 +127,10 @@ def facets_on_page(study: Results) -> dict[str, list[int]]:
     return facets(study) if alike or len(study.points) > MANY else {"": list(range(len(study.points)))}
 
 
-CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
-
-
 def explorer(study: Results) -> dict[str, Any]:
     """Return all that the page needs to draw any recorded metric against any axis, for `Chart.data`.
 
-    "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the numbers of the single clients
-    in the first seed, by metric (`_clients`).
+    "values" has [P, S, E] float32 by key, with NaN for what is missing.
     """
     found = recorded(study)
     extremes = _extremes(study, found)
@@ -161,7 +154,6 @@ def explorer(study: Results) -> dict[str, Any]:
             for look, known, lost in zip(looks(study), _ran(found), found.diverged)
         ],
         "values": {key: short(array) for key, array in (found.values | extremes).items()},
-        "clients": _clients(study, found),
     }
 
 
@@ -192,79 +184,18 @@ def _ran(found: Recorded) -> np.ndarray:
 def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
     """Return the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
     made: dict[str, np.ndarray] = {}
-    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        if f"{key}_min" in found.values:
-            continue
+    for key in (of.key for of in found.quantities if of.per_client and f"{of.key}_min" not in found.values):
         for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
             made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
             for p in range(len(study.points)):
                 array = clients_values(study, p, key)
-                at = _seeds(study, found, p)
-                if array is not None and len(array) == len(at):
-                    where = np.ix_(at, _evaluations(study, found, p))
-                    made[f"{key}:{name}"][p][where] = extreme.reduce(array.astype(float), axis=2)
+                at = (
+                    np.searchsorted(found.seeds, study.seeds_of(p)),
+                    np.searchsorted(found.rounds, study.curve(p).rounds),
+                )
+                if array is not None and len(array) == len(at[0]):
+                    made[f"{key}:{name}"][p][np.ix_(*at)] = extreme.reduce(array.astype(float), axis=2)
     return {key: array for key, array in made.items() if np.isfinite(array).any()}
-
-
-def _seeds(study: Results, found: Recorded, point: int) -> np.ndarray:
-    """Return the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
-    return np.searchsorted(found.seeds, study.seeds_of(point))
-
-
-def _evaluations(study: Results, found: Recorded, point: int) -> np.ndarray:
-    """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
-    return np.searchsorted(found.rounds, study.curve(point).rounds)
-
-
-def _clients(study: Results, found: Recorded) -> dict[str, Any]:
-    """Return the numbers of the single clients in the first seed of each sweep point, by metric.
-
-    Each metric has "values", the stored numbers of all sweep points one after the other, [N, evaluations] of each, and
-    "points": for each sweep point None, or the number of "clients", the indices "at" of the evaluations and the rest of
-    `stored`. If there would be more than `CLIENT_NUMBERS`, evaluations are left out evenly.
-    """
-    taken: dict[str, dict[int, np.ndarray]] = {}
-    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        arrays = {p: clients_values(study, p, key) for p in range(len(study.points))}
-        first = {p: array[0] for p, array in arrays.items() if array is not None and np.isfinite(array[0]).any()}
-        taken |= {key: first} if first else {}
-    total = sum(array.size for first in taken.values() for array in first.values())
-    every = max(-(-total // CLIENT_NUMBERS), 1)
-    packs: dict[str, Any] = {}
-    for key, first in taken.items():
-        points: list[Any] = [None] * len(study.points)
-        parts = []
-        for p, array in first.items():
-            kept = np.arange(len(array))[::-every][::-1]
-            if not np.isfinite(array[kept]).any():
-                continue  # a run that diverges may have numbers only at evaluations that are left out
-            values, how = stored(array[kept].T)
-            parts.append(values.ravel())
-            points[p] = {"clients": array.shape[1], "at": _evaluations(study, found, p)[kept], **how}
-        packs |= {key: {"values": np.concatenate(parts), "points": points}} if parts else {}
-    return {"every": every, "of": packs}
-
-
-def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
-    """Store numbers in two bytes each, in equal steps between the lowest and the highest of them.
-
-    The steps are those of the logarithm if all numbers are positive and the highest is over 100 times the lowest. Whole
-    numbers that differ by less than `LEVELS` are stored exactly.
-
-    Returns:
-      (uint16 numbers of the same shape, {"low": lowest, "step": step, "log": whether they are logarithms}). A number is
-      low + step * stored, or e to this power; `MISSING` stands for NaN and infinity.
-    """
-    known = values[np.isfinite(values)].astype(float)
-    low, high = float(known.min()), float(known.max())
-    logarithmic = low > 0 and high > 100 * low
-    numbers = np.where(np.isfinite(values), values, low).astype(float)
-    if logarithmic:
-        numbers, low, high = np.log(numbers), np.log(low), np.log(high)
-    whole = not logarithmic and high - low <= LEVELS and bool((known == np.round(known)).all())
-    step = 1.0 if whole else (high - low) / LEVELS or 1.0
-    levels = np.where(np.isfinite(values), np.round((numbers - low) / step), MISSING)
-    return levels.astype(np.uint16), {"low": float(low), "step": float(step), "log": logarithmic}
 
 
 def short(values: np.ndarray) -> np.ndarray:
@@ -273,79 +204,50 @@ def short(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)
 
 
+DISTANCE = "consensus_distance"
+EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
+
+
 def _further_metrics(study: Results) -> list[Shown]:
-    """Return the metrics that are declared to be curves and that at least one sweep point has."""
-    known = {key for curve in study.curves.values() for key in curve.values}
-    return [metric for metric in study.declared.values() if CURVE in metric.where and metric.key in known]
+    """Return the consensus distance, then the metrics that are declared to be curves, which a sweep point has."""
+    known = [of for of in study.declared.values() if of.key in recorded(study).values]
+    return [of for of in known if of.key == DISTANCE] + [of for of in known if CURVE in of.where]
 
 
 def _metrics_caption(study: Results, shown: list[Shown]) -> str:
     titles = ", ".join(metric.title for metric in shown)
     banded = has_intervals(study) and len(study.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
-    return f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
+    said = f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
+    what = (
+        " The consensus distance, on a logarithmic axis, is the root mean square distance of the clients' models from"
+        " their mean: where it falls, the clients agree more and more."
+    )
+    return said + what * (DISTANCE in [metric.key for metric in shown])
 
 
 def _metrics_chart(study: Results, shown: list[Shown]) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": shown[0].key}})
+    start = {"metric": shown[0].key} | ({"logy": True} if shown[0].key == DISTANCE else {})
+    return Chart("curves", {"from": "accuracy", "start_with": start})
 
 
-@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
+@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=60, title="More metrics", chart=_metrics_chart)
 def metrics(study: Results, shown: list[Shown]) -> Picture:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
     named, many = naming(study, len(study.points) > MANY), range(len(study.points))
 
     def line(p: int, metric: Shown) -> Series:
-        values = study.curve(p).of_results.values[metric.key] / metric.scale
+        values, x = study.curve(p).of_results.values[metric.key] / metric.scale, study.along(p)
         limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
-        return named.line(p, study.along(p), values, limits)
+        if metric.key == DISTANCE:  # a logarithmic axis has no 0
+            told = (values > EQUAL_MODELS * np.nanmax(values, initial=0)).all(axis=0)
+            values, x = values[:, told], x[told]
+            limits = (float(values.mean(axis=0).min(initial=np.inf)) / 10, np.inf)
+        return named.line(p, x, values, limits)
 
     def plot(metric: Shown) -> Plot:
         lines = [line(p, metric) for p in many if metric.key in study.curve(p).values]
-        return Plot("", Scale(study.x_title), Scale(metric.title), lines)
+        return Plot("", Scale(study.x_title), Scale(metric.title, metric.key == DISTANCE), lines)
 
     size = (7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)
-    return Picture(list(map(plot, shown)), size, legend=named.title, shades=named.shades)
-
-
-DISTANCE = "consensus_distance"
-EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
-
-
-def _consensus_applies(study: Results) -> bool:
-    """Tell whether the models of the clients differ. With an algorithm that has a server they may never differ."""
-    return DISTANCE in recorded(study).values
-
-
-def _consensus_caption(study: Results) -> str:
-    return (
-        "Consensus distance, the root mean square distance of the clients' models from their mean, on a logarithmic"
-        f" axis: {describe_seeds(study)}. Where it falls, the clients agree more and more; where it stays, groups of"
-        " clients keep models of their own."
-    )
-
-
-def _consensus_chart(study: Results) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": DISTANCE, "x": "", "logy": True}})
-
-
-@figure(
-    "consensus",
-    caption=_consensus_caption,
-    applies=_consensus_applies,
-    place=60,
-    title="Consensus",
-    chart=_consensus_chart,
-)
-def consensus(study: Results) -> Picture:
-    """Draw the consensus distance against the rounds, on a logarithmic axis."""
-    found, named, lines = recorded(study), naming(study, len(study.points) > MANY), list[Series]()
-    for p, (values, diverged) in enumerate(zip(found.values[DISTANCE], found.diverged)):
-        ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
-        known = (values[ran] > EQUAL_MODELS * np.nanmax(found.values[DISTANCE])).all(0)
-        if ran.any() and known.any():
-            runs = values[ran][:, known]
-            lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
-            lines.append(named.line(p, found.rounds[known], runs, (lowest, float("inf"))))
-    plot = Plot("", Scale("round"), Scale("consensus distance", log=True), lines)
-    return Picture([plot], (7.2, 3.4), legend=named.title, beside=True, shades=named.shades)
+    return Picture(list(map(plot, shown)), size, legend=named.title)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -17,7 +18,16 @@ from matplotlib.lines import Line2D
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, encode_array, figure
 from mdfl_jax.report.setting import CIRCLE, GRID, World, circle, worlds_of
-from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
+from mdfl_jax.report.style import (
+    INSIDE,
+    MOBILE,
+    STAYS,
+    describe_first_seed,
+    legend_columns,
+    looks,
+    main_axis,
+    make_panels,
+)
 from mdfl_jax.results.results import Results, rounds_done
 
 _MOST_POINTS = 20  # of more sweep points, a choice is on the page
@@ -38,15 +48,13 @@ def shown_points(study: Results, most: int = _MOST_POINTS) -> list[int]:
     placed = list(worlds_of(study))
     if len(placed) <= most:
         return placed
-    axis, start = main_axis(study), first_pair(study, placed)
-    values = list(axis.texts) if axis else []
-    of_each = [next(p for p in placed if values[p] == value) for value in dict.fromkeys(values[p] for p in placed)]
-    if len(of_each) > most - len(start):
-        of_each = [of_each[i] for i in np.linspace(0, len(of_each) - 1, most - len(start)).round().astype(int)]
-    chosen = list(dict.fromkeys([*start, *of_each]))
-    others = [p for p in placed if p not in chosen]
-    spread = np.linspace(0, len(others) - 1, max(0, most - len(chosen))).round().astype(int)
-    return sorted({*chosen, *(others[i] for i in spread)})
+    axis, chosen = main_axis(study), first_pair(study, placed)
+    first = {axis.texts[p] if axis else "": p for p in placed[::-1]}  # of each value
+    for others in (sorted(first.values()), placed):
+        left = [p for p in others if p not in chosen]
+        count = min(most - len(chosen), len(left))
+        chosen += [left[i] for i in np.linspace(0, len(left) - 1, count).round().astype(int)]
+    return sorted(chosen)
 
 
 def first_pair(study: Results, points: list[int]) -> list[int]:
@@ -316,7 +324,7 @@ def world_map(study: Results, found: dict[int, World]) -> Figure:
         axes.set_title(textwrap.fill(styles[p].label, 44))
     placed = any(world.kind != CIRCLE for world in worlds.values())
     about = f"first {rounds if placed else LINK_ROUNDS} rounds of the first seed"
-    drawn.suptitle(about if placed else f"links of the {about}", fontsize=9.5)
+    drawn.suptitle(about if placed else f"links of the {about}", fontsize=rcParams["axes.titlesize"])
     if placed:
         reach = ", disc: its reach" if any(np.isfinite(world.radius) for world in worlds.values()) else ""
         dot: dict[str, Any] = {"linestyle": "none", "marker": "o"}
@@ -329,8 +337,8 @@ def world_map(study: Results, found: dict[int, World]) -> Figure:
         if any(attackers_of(study, p) is not None for p in shown):
             ring = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "black"}
             handles.append(Line2D([], [], label="attacker", **dot | ring))
-        across = 3 if len(shown) > 1 else 1
-        drawn.legend(handles=handles, loc="outside lower center", ncols=across, columnspacing=1.2, handletextpad=0.2)
+        columns = legend_columns([str(handle.get_label()) for handle in handles], drawn.get_figwidth())
+        drawn.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.2, handletextpad=0.2)
     return drawn
 
 

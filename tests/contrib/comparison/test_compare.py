@@ -9,9 +9,8 @@ from scipy import stats
 
 from mdfl_jax.contrib.comparison.compare import names_of, read_studies
 from mdfl_jax.contrib.comparison.pairing import why_unpaired
-from mdfl_jax.contrib.panels import traffic
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.page import render, write
+from mdfl_jax.report.page import write
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.results import Results
@@ -135,16 +134,12 @@ def test_studies_of_different_length_are_compared_in_all_panels_at_the_last_comm
     assert run.curves["r80: dcm"].rounds.tolist() == [0, 20, 40, 60, 80]  # the curves show all
     assert "The studies end at different rounds (r40 at round 40, r80 at round 80)" in run.remarks[0]
     assert [point["distance_moved_per_mobile_client"] for point in run.outcomes[2:]] == [42.0, 42.0]
-    (block,) = traffic.blocks(run)
-    sent = {"mobile clients": [6.0] * 4, "other clients": [2.0] * 4}
-    assert {name: bars.tolist() for name, bars in block.bars.items()} == sent
     said = {name: panel.caption(run) for name, panel in in_order().items() if panel.applies(run)}
-    assert all("round 40" in said[name] for name in ("accuracy", "final_accuracy", "traffic"))
+    assert all("round 40" in said[name] for name in ("accuracy", "final_accuracy"))
 
 
-def test_what_one_of_them_lacks_is_told_and_studies_of_the_same_name_are_told_apart(two, tmp_path):
+def test_an_axis_that_one_of_them_lacks_is_refused_and_studies_of_the_same_name_are_told_apart(two, tmp_path):
     change(two[1], lambda row: row | {"consensus_distance": 0.5, "messages": 1.0})
-    assert "first has not recorded consensus distance, messages sent by a client." in render(read_studies(two))
     with pytest.raises(UserError, match="which first has not recorded"):
         read_studies(two, x_axis="messages")
     folders = [write_workdir(tmp_path / name, TWO) for name in ("one/run", "two/run", "three")]

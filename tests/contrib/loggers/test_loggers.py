@@ -1,7 +1,6 @@
-"""Loggers: what TensorBoard, Weights & Biases and MLflow get equals metrics.jsonl, also after a stop or a kill."""
+"""Loggers: what TensorBoard and Weights & Biases get equals metrics.jsonl, also after a stop or a kill."""
 
 import importlib.util
-import itertools
 import json
 import shutil
 import struct
@@ -16,7 +15,7 @@ from mdfl_jax import Interrupted
 from mdfl_jax.contrib.loggers.line_logger import WORDS
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
-PACKAGES = {"mlflow": "mlflow", "tensorboard": "tensorboardX", "wandb": "wandb"}
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 HERE = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
 
 
@@ -87,26 +86,7 @@ def in_wandb(workdir):
     return found
 
 
-SECONDS = itertools.count(1000)
-
-
-def in_mlflow(workdir, ends="FINISHED"):
-    """Of all runs in the database of a study, which have ended in this way."""
-    from mlflow import MlflowClient
-
-    file = workdir / "loggers" / "mlflow" / "mlflow.db"
-    client = MlflowClient(f"sqlite:///{file}?timeout={next(SECONDS)}")  # not what it has read before
-    found = {}
-    for run in client.search_runs([client.get_experiment_by_name("tiny").experiment_id]):
-        history = {key: client.get_metric_history(run.info.run_id, key) for key in run.data.metrics}
-        name, params = run.info.run_name, run.data.params
-        assert name not in found
-        assert (name, run.info.status) == (f"{params['network.mobility']}, seed {params['seed']}", ends)
-        found[name] = {key: sorted((each.step, each.value) for each in of_key) for key, of_key in history.items()}
-    return found
-
-
-READ = {"mlflow": in_mlflow, "tensorboard": in_tensorboard, "wandb": in_wandb}
+READ = {"tensorboard": in_tensorboard, "wandb": in_wandb}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +96,6 @@ def folders(tiny, tmp_path_factory):
     stopped, late, killed = (base / name for name in ("stopped", "late", "killed"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_MODE", "offline")
-        patch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nothing goes to a server
         for name in ("WANDB_PROJECT", "WANDB_RUN_GROUP"):
             patch.delenv(name, raising=False)
         config = tiny(loggers=",".join(HERE), **SWEEP)
@@ -147,7 +126,7 @@ def test_it_has_what_metrics_jsonl_has_once_after_a_stop_and_a_kill(folders, nam
     stopped, late, killed = folders
     assert_has_all(late, READ[name])
     assert_has_all(killed, READ[name])
-    told = in_mlflow(stopped, "KILLED") if name == "mlflow" else READ[name](stopped)
+    told = READ[name](stopped)
     assert [step for step, _ in told["dcm, seed 0"]["accuracy"]] == [0, 2]
 
 

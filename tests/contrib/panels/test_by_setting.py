@@ -1,49 +1,43 @@
-"""The panels of sweeps: where the line of a point crosses the threshold."""
+"""The panel of sweeps of numbers: which lines it has, where they are, and which points of a chosen step size."""
 
-import pytest
+import itertools
 
-from mdfl_jax.contrib.panels.by_setting import crossings
+import numpy as np
+
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.results import Results
+from tests.report.conftest import write_workdir
+from tests.report.made_report import edit
 
-RADII = (1.0, 2.0, 3.0, 4.0)
-
-
-@pytest.fixture
-def run_of(study):
-    """Returns run_of(points, means, baseline=None): a study with these sweep points and mean final accuracies."""
-
-    def made(points, means=(), seeds=2, baseline=None):
-        run = study(points, seeds=seeds, rounds=10, positions=False)
-        for point, mean in zip(run.outcomes, means):
-            point["final_accuracy"] |= {"mean": mean, "ci95": 0.01}
-            point["baseline"] = baseline
-        return run
-
-    return made
+RADII, RATES = (1.0, 10.0, 100.0), (0.1, 0.2, 0.4)
 
 
-def by(mobility, values, path="network.radius"):
-    return [{"network.mobility": mobility, path: value} for value in values]
+def by(path, values, rules=("static", "dcm")):
+    return [{"network.mobility": rule, path: value} for rule, value in itertools.product(rules, values)]
 
 
-TO_INFINITY = by("static", (1.0, 2.0, 3.0, "inf")) + by("dcm", (1.0, 2.0, 3.0, "inf"))
-THRESHOLDS = [  # the threshold, where the line from point to point crosses it first, and whether it begins above
-    (
-        by("static", RADII) + by("dcm", RADII),
-        [0.2, 0.3, 0.4, 0.5, 0.4, 0.6, 0.8, 0.6],
-        None,
-        [(0.72, None, False), (0.72, 2.6, False)],
-    ),
-    (by("static", (1.0, 10.0, 100.0)), [0.0, 0.4, 0.5], None, [(0.45, 10 * 10**0.5, False)]),  # a logarithmic axis
-    (by("static", RADII), [0.2, 0.3, 0.4, 0.5], "static-3.0", [(0.36, 2.6, False)]),  # of the baseline
-    (TO_INFINITY, [0.2, 0.4, 0.45, 0.5, 0.8, 0.8, 0.9, 0.6], None, [(0.45, 3.0, False), (0.54, None, True)]),
-]
+def test_a_line_for_each_rule_has_the_means_and_stands_beside_its_values(study):
+    run = study(by("network.radius", RADII), seeds=3, rounds=10, positions=False)
+    drawn = FIGURES["response"].draw(run)
+    assert drawn.axes[0].get_xscale() == "log"
+    rows = FIGURES["response"].numbers(run)[1:]
+    means = [point["final_accuracy"]["mean"] for point in run.outcomes]
+    assert [row[1] for row in rows] == ["static"] * 3 + ["dcm"] * 3
+    np.testing.assert_allclose([row[5] for row in rows], 100 * np.array(means))
+    np.testing.assert_allclose([row[3] for row in rows], [*RADII, *RADII], rtol=0.03)
+    assert rows[0][3] < RADII[0] < rows[3][3]  # the intervals do not cover each other
+    endless = study(by("network.radius", (1.0, 2.0, "inf")), seeds=3, rounds=10, positions=False)
+    assert FIGURES["response"].draw(endless).axes[0].get_xticklabels()[2].get_text() == "inf"
 
 
-def test_the_threshold_is_nine_tenths_of_the_reference(run_of):
-    for points, means, baseline, expected in THRESHOLDS:
-        run = run_of(points, means, baseline=baseline)
-        for found, (threshold, at, is_above) in zip(crossings(run)[1], expected, strict=True):
-            assert (found.threshold, found.is_above) == (pytest.approx(threshold), is_above), points
-            assert found.is_above or found.at == (at and pytest.approx(at)), points
-    assert "The mean reaches it static: at 3; dcm: from the start." in FIGURES["threshold"].caption(run)
+def test_step_sizes_that_select_has_chosen_are_all_shown(tmp_path):
+    folder = write_workdir(tmp_path / "run", by("algorithm.lr", RATES), seeds=3, rounds=10, positions=False)
+    edit(folder, selected=[{"id": "static-0.2", "at_edge": False}, {"id": "dcm-0.1", "at_edge": True}])
+    run = Results.read(edit(folder, "config", config=lambda of: of | {"select": "algorithm.lr"})).shown()
+    assert run.points == ["static-0.2", "dcm-0.1"]
+    (panel,) = FIGURES["response"].chart(run).data["panels"]
+    assert [len(line["x"]) for line in panel["traces"]] == [3, 3]
+    assert "against lr" in FIGURES["response"].caption(run)
+    assert not FIGURES["response"].applies(
+        Results.read(edit(folder, "config", config=lambda of: of | {"select": ""})).only([0])
+    )

@@ -123,7 +123,7 @@ def test_the_table_has_the_numbers_of_the_summary_and_sorts_them_by_what_they_ar
 def test_the_page_of_a_study_that_has_just_run_opens_and_has_its_numbers(open_report, show_all, tmp_path):
     summary = run_study(make_study(tiny_config(sweep="network.mobility=static,dcm")), tmp_path / "run")
     page = open_report(Results.read(tmp_path / "run").report(), 800)
-    assert {"map", "contacts", "groups", "consensus"} <= show_all(page)
+    assert {"map", "contacts", "groups", "metrics"} <= show_all(page)
     shown = [text.split(" ±")[0] for text in column(page, "final_accuracy")[1]]
     assert shown == [f"{100 * point['final_accuracy']['mean']:.2f}" for point in summary["points"]]
     page.locator("section#map").get_by_role("button", name="Play").click()

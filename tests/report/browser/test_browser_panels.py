@@ -62,7 +62,7 @@ def test_the_first_view_is_the_mean_accuracy_with_its_interval(folder, curves):
         high, low = np.array(band["y"][:5]), np.array(band["y"][5:])[::-1]
         np.testing.assert_allclose(high, np.minimum(seeds.mean(0) + half, 100), rtol=1e-3)
         np.testing.assert_allclose(low, np.maximum(seeds.mean(0) - half, 0), rtol=1e-3, atol=1e-3)
-    _, other, drawn = curves(name="consensus")  # a view of the same numbers
+    _, other, drawn = curves(name="metrics")  # a view of the same numbers
     np.testing.assert_allclose(drawn()[0]["y"], 1 / (1 + np.arange(0, 50, 10)), rtol=2e-5)
     assert other.locator(".js-plotly-plot").evaluate("of => of.layout.yaxis.type") == "log"
 

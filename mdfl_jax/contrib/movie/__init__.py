@@ -1,1 +1,0 @@
-"""The map of a study as a moving picture."""

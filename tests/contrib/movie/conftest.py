@@ -1,3 +1,0 @@
-"""The synthetic study of the tests of the report."""
-
-from tests.report.conftest import _told_by_views  # noqa: F401
