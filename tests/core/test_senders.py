@@ -1,4 +1,4 @@
-"""Neighbour lists: what they are made of, and what is read from them, beside sets of pairs and matrices in NumPy."""
+"""Neighbour lists: what they are made of, beside sets of pairs in NumPy. What is read from them: tests/reference."""
 
 import jax
 import jax.numpy as jnp
@@ -8,16 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mdfl_jax.core.links import ALL_PAIRS, as_matrix, as_senders, carried, from_pairs, heard_from, no_senders
+from mdfl_jax.core.links import ALL_PAIRS, as_matrix, as_senders, from_pairs, heard_from, no_senders
 
 N, PLACES, PAIRS = 7, 5, 14
 CASES = settings(deadline=None, max_examples=60, derandomize=True)
 ENDS = hnp.arrays(np.int32, (2, PAIRS), elements=st.integers(0, N - 1))
 REAL = hnp.arrays(bool, PAIRS)
-LINKS = hnp.arrays(bool, (N, N)).map(lambda m: np.triu(m, 1) | np.triu(m, 1).T)
 MAKE = jax.jit(from_pairs, static_argnums=(3, 4))
 HEARD = jax.jit(heard_from)
-CARRY = jax.jit(carried)
 
 
 @jax.jit
@@ -59,37 +57,6 @@ def test_lists_of_pairs_are_those_of_a_set(ends, real):
     if int(senders.most) <= PLACES:
         heard = HEARD(senders, *ends, real)
         np.testing.assert_array_equal(as_matrix(heard, senders), directed)
-
-
-@CASES
-@given(LINKS, hnp.arrays(np.float32, (N, N), elements=st.integers(1, 9)), hnp.arrays(np.int32, N))
-def test_what_is_read_from_lists_is_what_a_matrix_says(links, drawn, of_client):
-    senders = made(links)
-    np.testing.assert_array_equal(senders.ids, rows_of(links, N + 1))
-    assert_back(senders)
-    assert int(senders.most) == links.sum(axis=1).max() + 1
-    rows = np.arange(N)[:, None]
-    used = np.asarray(senders.ids) != rows
-    values = jnp.where(used, drawn[rows, senders.ids], 0)
-    whole = np.where(links, drawn, 0)
-    np.testing.assert_array_equal(as_matrix(values, senders), whole)
-    np.testing.assert_array_equal(as_matrix(senders.opposite(values), senders), whole.T)
-    np.testing.assert_array_equal(senders.sums(values), whole.sum(axis=0))
-    np.testing.assert_array_equal(senders.sums(values > 4), (whole > 4).sum(axis=0))
-    few = of_client % 5
-    np.testing.assert_array_equal(senders.sum_of(values, few.astype(np.float32)), whole @ few)
-    np.testing.assert_array_equal(as_matrix(senders.on_own(few), senders), np.diag(few))
-    np.testing.assert_array_equal(senders.of(few)[used], np.broadcast_to(few, (N, N))[rows, senders.ids][used])
-    np.testing.assert_array_equal(senders.at(jnp.full(N, 1)), rows_of(links, N + 1)[:, 1])
-
-
-@CASES
-@given(LINKS, LINKS, hnp.arrays(np.float32, (N, N), elements=st.integers(1, 9)))
-def test_values_of_links_go_with_them_to_the_next_round(before, after, drawn):
-    old, new = made(before), made(after)
-    values = jnp.where(np.asarray(old.ids) != np.arange(N)[:, None], drawn[np.arange(N)[:, None], old.ids], 0)
-    found = as_matrix(CARRY(old.ids, values, new), new)
-    np.testing.assert_array_equal(found, np.where(before & after, drawn, 0))
 
 
 @pytest.mark.parametrize("wide", [False, True])

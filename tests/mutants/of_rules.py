@@ -26,6 +26,7 @@ def judged(case):
     return f"networks/test_judged.py::test_a_network_is_what_the_slow_simulator_says[{case}]"
 
 
+LISTS = " ".join(map(judged, ("lists_of_a_directed_graph", "messages_go_on", "contacts_again")))
 MUTANTS = [
     Mutant("exchange/active.py", "(gradient=gradient_of(self.who, context.gradient))",
            "(gradient=(g := gradient_of(self.who, context.gradient)), loss=lambda m, **b: g(m, jax.random.fold_in(context.key, 0), **b)[0])",
@@ -77,11 +78,11 @@ MUTANTS = [
     Mutant("algorithms/pame.py", "_replace(adjacency=picked)", "_replace()", member("pame")),
     Mutant("algorithms/local.py", "~waits, stats.loss.shape", "True, stats.loss.shape", judged("waits")),
     # Neighbour lists.
-    Mutant("core/links.py", "values[self.ids, self.back]", "values[self.ids, 0]", "core/test_senders.py"),
+    Mutant("core/links.py", "values[self.ids, self.back]", "values[self.ids, 0]", LISTS),
     Mutant("core/links.py", "in_use(Senders(ids), num_clients), ids, num_clients)", "True, ids, 0)",
-           "core/test_senders.py"),
-    Mutant("core/links.py", "size.bit_length() + 1", "size.bit_length() - 1", "core/test_senders.py"),
-    Mutant("core/links.py", "values[me, place], 0)", "values, 0)", "core/test_senders.py"),
+           LISTS),
+    Mutant("core/links.py", "size.bit_length() + 1", "size.bit_length() - 1", LISTS),
+    Mutant("core/links.py", "values[me, place], 0)", "values, 0)", LISTS),
     Mutant("core/links.py", "(row < num_clients) & ~again", "row < num_clients", "core/test_senders.py"),
     Mutant("core/links.py", "real & (receiver != sender)", "real", "core/test_senders.py"),
     Mutant("core/links.py", "real & there, receiver", "real, receiver", "core/test_senders.py"),

@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 from small import told
 
-from mdfl_jax.traces import Contacts, Trace, contact_table, load
+from mdfl_jax.traces import Contacts, contact_table, load
 from mdfl_jax.traces.describe import describe, notes
+from tests.traces.test_readers import samples
 
 STEP = '<timestep time="{t}"><vehicle id="0" x="{x}" y="0" type="car"/><person id="0" x="1000" y="{t}"/></timestep>'
-
-
-def samples(trace):
-    """{(id, time): (x, y)} of a trace, in its metres."""
-    assert isinstance(trace, Trace)
-    rows = zip(trace.node, trace.sample_times, trace.x.tolist(), trace.y.tolist())
-    return {(trace.ids[k], t): (x, y) for k, t, x, y in rows}
 
 
 def contacts(loaded):
