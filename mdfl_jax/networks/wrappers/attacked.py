@@ -257,7 +257,8 @@ class AttackConfig(Section):
                 raise UserError(f"attack.{each} is {value}; it must be at most {bound} with data.name {data}")
         if attack.poison and not _changes(attack, numbers.traced(), task):
             given = " and ".join(f"attack.{each} {value}" for each, value in vars(numbers).items())
-            raise UserError(f"attack.name is {name}; with {given} it changes no training sample of data.name {data}")
+            given = f"with {given} " if given else ""
+            raise UserError(f"attack.name is {name}; {given}it changes no training sample of data.name {data}")
 
     def params(self, inner: Any, whole: Any, cost: Any) -> AttackedParams:
         """Return the numbers of the attackers and of all attacks, which share a program."""
