@@ -297,7 +297,8 @@ def read_file(path: str | Path) -> ConfigDict:
     finally:
         sys.path.remove(os.getcwd())
     if isinstance(config, ConfigDict):
-        return completed(config)
+        import_used(config)
+        return config
     if isinstance(config, Mapping):
         return as_config(config)
     raise UserError(f"config {file!r}: get_config() returned {config!r}; it must return a ConfigDict")
@@ -368,26 +369,3 @@ def add_used_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) ->
         text = ",".join(dict.fromkeys([*files_of(config.get("use", "")), *added]))
         with config.unlocked() if isinstance(config, ConfigDict) else contextlib.nullcontext():
             config["use"] = text
-
-
-def completed(config: Any) -> Any:
-    """Import the files that a configuration uses, and add the numbers of their entries to it, in place.
-
-    A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
-
-    Args:
-      config: what a config file's get_config has returned; what is no ConfigDict is returned as it is.
-
-    Raises:
-      UserError: as `import_used`.
-    """
-    if not isinstance(config, ConfigDict) or not config.get("use", ""):
-        return config
-    import_used(config)
-    with config.unlocked():
-        for section, fields in default_config().items():
-            if isinstance(fields, ConfigDict) and isinstance(config.get(section), ConfigDict):
-                for name in fields:
-                    if name not in config[section]:
-                        config[section][name] = fields.get_ref(name)
-    return config

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -190,14 +190,6 @@ QUIET = 1.0  # seconds that a program may be compiled without a line
 _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
 
 
-class _Display(Protocol):
-    def show(self, has_news: bool) -> None:
-        """Show the tally after an event, or after a second without one."""
-
-    def close(self) -> None:
-        """End the display."""
-
-
 class _Bar:
     """A bar in a terminal or in a notebook, with the accuracies behind it."""
 
@@ -266,7 +258,7 @@ class Progress(Sink):
     ):
         self.log, self.shown, self.clock = log, shown, clock
         self.tally = tally or Tally(study, clock)
-        self.display: _Display | None = None
+        self.display: _Bar | _Lines | None = None
         self.lock, self.over = threading.Lock(), threading.Event()
 
     def take(self, event: Event) -> None:
