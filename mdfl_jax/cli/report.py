@@ -138,17 +138,15 @@ def _write(run: Results, dirs: Sequence[Path]) -> Path:
       UserError: if the folder of the report holds another study, or if it cannot be written.
     """
     out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
-    path = (out or dirs[0]) / "report.html"
+    if out is not None and (out / CONFIG).exists():
+        raise UserError(f"--out={out}: it holds a study; choose another folder")
+    is_page = out is not None and out.suffix == ".html"
+    if not is_page and not _PAGE_ONLY.value:
+        return run.report(out, run.x_axis)
+    path = out if out is not None and is_page else (out or dirs[0]) / "report.html"
     try:
-        if out is not None:
-            if (out / "config.json").exists():
-                raise UserError(f"--out={out}: it holds a study; choose another folder")
-            path = out if out.suffix == ".html" else out / "report.html"
-            path.parent.mkdir(exist_ok=True)
-        if path == out or _PAGE_ONLY.value:
-            disk.write_text(path, page.render(run))
-            return path
-        page.write(run, path.parent)
+        path.parent.mkdir(exist_ok=True)
+        disk.write_text(path, page.render(run))
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path
@@ -160,7 +158,6 @@ def _save_figure(run: Results) -> None:
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
         return
     name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
-    figures.check_figure(run, name, path)
     figures.save_figure(run if _POINTS.value is None else run.only(_indices(run, _POINTS.value)), name, path, width)
     print(path)
 

@@ -9,7 +9,6 @@ cluster. The same command may also be started several times on one folder, on an
 the devices of several machines share each run.
 """
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +60,6 @@ def main() -> int:
     compile or does not fit.
     """
     from mdfl_jax.core import hosts
-    from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, make_study, memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.runner import about, follow
@@ -85,15 +83,13 @@ def main() -> int:
     if _DRY_RUN.value:
         print(plan(study, given=common.fields_of_user(common.value_of("config"))))
         told, fits = apart(lambda: memory.describe(study)) or ("", True)
-        print(told if fits else f"{told}{_smaller()}")
+        print(told)
         return 0 if fits else 1
     if worker is not None:
         return _work(study, worker)
     try:
         with hosts.together():
             return _run(study, has_crew)
-    except memory.TooLargeError as error:
-        raise UserError(f"{error}{_smaller()}") from None
     except Interrupted:
         goes_on = f"the same command, without --overwrite, goes on where {_workdir(study)} was left"
         print(f"stopped; {goes_on}", file=sys.stderr)
@@ -117,21 +113,6 @@ def _check_together() -> None:
     for flag in (_TARGET, _DRY_RUN):
         if asked and flag.value:
             raise UserError(f"{asked} is given with --{flag.name}: it runs nothing")
-
-
-def _smaller() -> str:
-    """Name the smaller study or the smaller scale that the config file has, as the end of a line; "" for none."""
-    from mdfl_jax.config import resolve
-
-    path, _, argument = resolve.find(common.value_of("config")).partition(":")
-    name = Path(path).stem
-    if argument.partition(",")[0] == "small" or common.value_of("scale") or ",scale=" in argument:
-        return ""
-    for smaller, said in (("small", f"{name}:small"), (f"{argument},scale=small", "--scale=small")):
-        with contextlib.suppress(Exception):  # a config file refuses an argument that it lacks by any error
-            resolve.read_file(f"{path}:{smaller}")
-            return f"; {said} is a smaller study"
-    return ""
 
 
 def _check_not_swept(config: "ConfigDict") -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.metric import AXIS, CLASSES, CLIENTS, ROUNDS, Shown
+from mdfl_jax.core.metric import AXIS, CLIENTS, Shown
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.results.results import Results, kept
 
@@ -123,23 +123,3 @@ def _grows(array: np.ndarray) -> bool:
     runs = (run[np.isfinite(run)] for run in array.reshape(-1, array.shape[-1]))
     known = [run for run in runs if len(run)]
     return all(run[0] == 0 and (np.diff(run) >= 0).all() for run in known) and any(run[-1] > 0 for run in known)
-
-
-def clients_values(study: Results, point: int, key: str) -> np.ndarray | None:
-    """Return the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
-
-    Args:
-      study: the study.
-      point: the index of the sweep point.
-      key: the key of a metric.
-    """
-    shape = study.declared[key].shape if key in study.declared else ()
-    if tuple(shape[:1]) != (CLIENTS,) or {CLASSES, ROUNDS} & set(shape):
-        return None
-    array, mobile = study.history(point, key), study.first_seed(point, "is_mobile")
-    evaluations = len(study.curve(point).rounds)
-    if array is None or array.ndim != 3 or array.shape[1] != evaluations:
-        return None
-    if mobile is not None and array.shape[2] != len(mobile):
-        return None  # an axis of another meaning
-    return array if np.isfinite(array).any() else None

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -62,22 +62,6 @@ ROUNDS = "rounds"  # the usual x axis
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
 _SCORES = {metric.in_files for metric in BUILT_IN if metric.scores.sampled}  # of clients who do not count they are NaN
-
-
-class MetricInfo(NamedTuple):
-    """The description of a recorded metric.
-
-    Attributes:
-      label: the metric in words.
-      unit: the unit of the values; '' if they have none.
-      dims: the names of the axes of ``results[name]``.
-      shape: the sizes of these axes.
-    """
-
-    label: str
-    unit: str
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -264,16 +248,6 @@ class Results:
     def x_axes(self) -> dict[str, Shown]:
         """The metrics that can be the x axis of a curve, by name."""
         return {metric.name: metric for metric in self.declared.values() if AXIS in metric.where}
-
-    @cached_property
-    def metrics(self) -> dict[str, MetricInfo]:
-        """The recorded metrics: label, unit, and the names and sizes of the axes of ``results[name]``."""
-        found = dict[str, MetricInfo]()
-        for key in [key for key in self if key not in FACTS]:
-            sizes = np.max([of.shape[1:] for of in _by_point(self, key).values()], axis=0).astype(int).tolist()
-            shape = len(self.points), len(self.seeds), *sizes
-            found[key] = MetricInfo(*_label_and_unit(self, key), dims_of(self, key), shape)
-        return found
 
     def keys(self) -> list[str]:
         """Return the names of the arrays that at least one sweep point has."""

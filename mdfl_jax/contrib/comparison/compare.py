@@ -327,29 +327,23 @@ def studies(study: Results) -> Chart:
 
 def describe_pairing(study: Results) -> Iterator[str]:
     """Yield a sentence for each pair of studies: whether their runs are paired by seed, and if not, why."""
-    names, of_pairs = names_in(study), dict[tuple[int, int], list[tuple[str, int]]]()
-    ids = study.points
+    names, of_pairs = names_in(study), dict[tuple[str, str], list[str]]()
+    ids, of_study = study.points, dict(zip(study.studies, names))
     twins = counterparts(study.outcomes, study.parts)
     for p, (a, q) in enumerate(study.parts):
         base = study.outcomes[p]["baseline"]
         others = [twins[p], ids.index(base) if base else None]
         for b, r in dict.fromkeys(study.parts[other] for other in others if other is not None):
             if a is not b:
-                pair = study.studies.index(a), study.studies.index(b)
-                common = set(a.seeds_of(q)) & set(b.seeds_of(r))
-                of_pairs.setdefault(pair, []).append((why_unpaired(a, q, b, r), len(common)))
-    for (i, j), found in of_pairs.items():
-        seeds, reasons = max(count for _, count in found), list(dict.fromkeys(why for why, _ in found if why))
-        one, two = names[i], names[j]
+                of_pairs.setdefault((of_study[a], of_study[b]), []).append(why_unpaired(a, q, b, r))
+    for (one, two), found in of_pairs.items():
+        reasons = list(dict.fromkeys(filter(None, found)))
         if not reasons:
-            agree = f"the data, their partition and the first places agree under {seeds} common seed"
-            yield f"“{one}” is paired with “{two}” by seed: {agree}{'s' if seeds > 1 else ''}."
-        elif all(why for why, _ in found):
-            welch = "The intervals of their differences are Welch's, which are wider."
-            yield f"“{one}” is not paired with “{two}”: {'; '.join(reasons)}. {welch}"
+            yield f"“{one}” is paired with “{two}” by seed: the data, their partition and the first places agree."
         else:
-            unpaired = f"{sum(bool(why) for why, _ in found)} are not paired by seed ({'; '.join(reasons)})"
-            yield f"Of {len(found)} differences between “{one}” and “{two}”, {unpaired} and have Welch's intervals."
+            which = "" if all(found) else f" in {sum(map(bool, found))} of {len(found)} differences"
+            welch = "The intervals are then Welch's, which are wider."
+            yield f"“{one}” is not paired with “{two}”{which}: {'; '.join(reasons)}. {welch}"
 
 
 def same_settings(study: Results) -> list[Same]:

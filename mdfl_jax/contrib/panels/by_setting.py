@@ -15,6 +15,7 @@ from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.picture import DISC, Picture, Plot, Scale, Series
 from mdfl_jax.report.registry import figure
+from mdfl_jax.report.sheet import percent_cell
 from mdfl_jax.report.style import (
     DASHES,
     PALETTE,
@@ -107,8 +108,7 @@ def plots_along(shown: Along) -> list[Plot]:
         dash = [colours[name] for name in names[:i] if name in colours].count(colour) % len(DASHES)
         told = []
         for p in points:
-            half = study.outcomes[p]["final_accuracy"].get("ci95")
-            said = f"{x.title} = {x.texts[p]}: {means[p]:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
+            said = f"{x.title} = {x.texts[p]}: {percent_cell(study.outcomes[p]['final_accuracy']).text} %"
             told.append("<br>".join(map(for_plotly, filter(None, (label, said)))))
         ends = mean - parts[0, points], mean + parts[1, points]
         return Series(label or names[i], colour, at, mean, *ends, dash, DISC, label, told)
@@ -199,10 +199,8 @@ def heat_map(study: Results, grid: Grid) -> Matrices:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     x, y = grid.x, grid.y
     halves = np.array([point["final_accuracy"].get("ci95") for point in study.outcomes] + [np.nan], float) * 100
-    told = [
-        f"{for_plotly(look.label)}<br>{mean:.2f}{'' if math.isnan(half) else f' ± {half:.2f}'} %"
-        for look, mean, half in zip(looks(study), grid.means, halves)
-    ]
+    cell = {p: percent_cell(point["final_accuracy"]).text for p, point in enumerate(study.outcomes)}
+    told = {p: f"{for_plotly(look.label)}<br>{cell[p]} %" for p, look in enumerate(looks(study))}
     ends = float(np.nanmin(grid.means)), float(np.nanmax(grid.means))
 
     def cells(members: np.ndarray) -> Cells:

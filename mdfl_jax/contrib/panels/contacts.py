@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from mdfl_jax.report.picture import DISC, Picture, Plot, Scale, Series
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import describe_end, describe_first_seed, looks
-from mdfl_jax.results.results import Results, rounds_counted, rounds_done
+from mdfl_jax.results.results import Results, rounds_counted
 
 
 class Contacts(NamedTuple):
@@ -174,23 +174,21 @@ class Lines(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured of a study: the shown lines, the number of different networks, and whether a run stopped."""
+    """What was measured of a study: the shown lines, and the number of different networks."""
 
     lines: list[Lines]
     networks: int
-    stopped: bool
 
 
 def measured(study: Results) -> Measured:
     """Measure the contacts of the sweep points that differ in them, at most `_MOST_POINTS`."""
-    styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
+    styles, groups = looks(study), dict[bytes, list[int]]()
     for p in range(len(study.points)):
         links = study.history(p, "links")
         if links is not None and links[0].size:
-            counted, done, heard = rounds_counted(study, p), rounds_done(study, p), study.history(p, "heard")
+            counted, heard = rounds_counted(study, p), study.history(p, "heard")
             seen = [of[0, :counted].tobytes() for of in (links, heard) if of is not None]
             groups.setdefault(b"".join(seen), []).append(p)
-            stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
     if len(chosen) > _MOST_POINTS:
         chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, _MOST_POINTS).round().astype(int)]
@@ -201,7 +199,7 @@ def measured(study: Results) -> Measured:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
             found.append(Lines(first, label, *_statistics(contacts)))
-    return Measured(found, len(groups), stopped)
+    return Measured(found, len(groups))
 
 
 def _statistics(contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
@@ -229,10 +227,9 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _caption(study: Results, shown: Measured) -> str:
-    lines, networks, stopped = shown
+    lines, networks = shown
     some = f", of {len(lines)} of the {networks} different networks" if networks > len(lines) else ""
     until = f", until {describe_end(study)}" if "round" in study.summary else ""
-    until += ", without the rounds after the stop rule has ended a run" if stopped else ""
     means = [f"{of.label}: {of.typical['degree']:.1f} and {_in_rounds(of.typical['window'])}" for of in lines[:4]]
     return (
         f"Who receives from whom under {describe_first_seed(study)}{some}{until}; a window of rounds is jointly"

@@ -4,6 +4,7 @@ import numpy as np
 
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.registry import figure
+from mdfl_jax.report.sheet import percent_cell
 from mdfl_jax.report.style import has_intervals, looks, main_axis
 from mdfl_jax.results.evaluations import Curve
 from mdfl_jax.results.results import Results
@@ -49,10 +50,8 @@ def caption(study: Results, shown: list[int]) -> str:
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
     styles, leads = looks(study), []
     for p in shown:
-        lead = study.outcomes[p].get("group_gap", {}).get("mean", {})
-        if lead.get("mean") is not None:
-            half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
-            leads.append(f"{styles[p].label}: {100 * lead['mean']:+.2f}{half}")
+        lead = percent_cell(study.outcomes[p].get("group_gap", {}).get("mean"), "+")
+        leads += [f"{styles[p].label}: {lead.text}"] if lead.number is not None else []
     means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
     band = " (band: 95 % Student-t interval)" if has_intervals(study) else ""
     return (

@@ -11,7 +11,7 @@ from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
-from mdfl_jax.report.quantities import Quantity, Recorded, clients_values, recorded
+from mdfl_jax.report.quantities import Quantity, Recorded, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
 from mdfl_jax.results.axes import is_attacked, point_labels, spaced
@@ -188,12 +188,12 @@ def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
         for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
             made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
             for p in range(len(study.points)):
-                array = clients_values(study, p, key)
+                array = study.history(p, key)  # [S, E, N], unless an axis has another meaning
                 at = (
                     np.searchsorted(found.seeds, study.seeds_of(p)),
                     np.searchsorted(found.rounds, study.curve(p).rounds),
                 )
-                if array is not None and len(array) == len(at[0]):
+                if array is not None and array.ndim == 3 and array.shape[:2] == (len(at[0]), len(at[1])):
                     made[f"{key}:{name}"][p][np.ix_(*at)] = extreme.reduce(array.astype(float), axis=2)
     return {key: array for key, array in made.items() if np.isfinite(array).any()}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from mdfl_jax.report.picture import DISC, DOT, MANY_ROWS, Picture, Plot, Scale, Series
 from mdfl_jax.report.registry import figure
+from mdfl_jax.report.sheet import percent_cell
 from mdfl_jax.report.style import describe_accuracy, describe_seeds, for_plotly, has_intervals, looks, percent_limits
 from mdfl_jax.results.results import Results
 
@@ -35,27 +36,23 @@ def statistics(study: Results) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]
     return means, np.stack([np.minimum(halves, means), np.minimum(halves, 100 - means)]), seeds
 
 
-def limits(means: np.ndarray, parts: np.ndarray, seeds: list[np.ndarray]) -> list[float]:
-    """Return the lowest and highest value of the axis, for the means, their intervals and the seeds."""
-    return percent_limits(np.concatenate([means - parts[0], means + parts[1], *seeds]))
-
-
 @figure("final_accuracy", caption=_caption, applies=is_known, place=20, title="Final accuracy")
 def final_accuracy(study: Results) -> Picture:
     """Draw the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
     styles, (means, parts, seeds) = looks(study), statistics(study)
     many, columns = len(styles) > MANY_ROWS, -(-len(styles) // IN_A_COLUMN)
     in_column = -(-len(styles) // columns)
-    scale = Scale(f"{describe_accuracy(study)} (%)", ends=limits(means, parts, seeds))
+    ends_of_all = percent_limits(np.concatenate([means - parts[0], means + parts[1], *seeds]))
+    scale = Scale(f"{describe_accuracy(study)} (%)", ends=ends_of_all)
 
     def plot(points: Sequence[int]) -> Plot:
         series = []
         for row, p in enumerate(points):
-            look, half = styles[p], study.outcomes[p]["final_accuracy"].get("ci95")
+            look, found = styles[p], study.outcomes[p]["final_accuracy"]
             dots = np.full(len(seeds[p]), row + (0.0 if many else 0.25))
             told = [f"{for_plotly(look.label)}<br>a seed: {value:.2f} %" for value in seeds[p]]
             series.append(Series(look.label, look.colour, dots, seeds[p], None, None, None, DOT, texts=told))
-            said = f"{for_plotly(look.label)}<br>mean: {means[p]:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
+            said = f"{for_plotly(look.label)}<br>mean: {percent_cell(found).text} %"
             ends = means[p] - parts[0, p : p + 1], means[p] + parts[1, p : p + 1]
             series.append(Series(look.label, look.colour, [row], means[p : p + 1], *ends, None, DISC, texts=[said]))
         return Plot("", Scale("point"), scale, series, rows=[styles[p].label for p in points])
