@@ -1,6 +1,6 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.
 # make test: the tests that take seconds.  make test-long: lint, types and all tests, as CI runs them.  make lint.
-# make faults: kills, damaged files and drawn configurations by the hundred, with a report; some half an hour.
+# make faults: kills, damaged and hostile files, drawn values by the hundred, with a report; some forty minutes.
 # make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/,
 # with the notebook executed.
@@ -25,8 +25,7 @@ test-long: lint browser
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not faults"
 
 faults: $(VENV)/tested
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/attack tests/study \
-	  --faults-report=benchmarks/results/faults.json
+	$(BIN)/python -m tests.attack --write
 
 mutants: $(VENV)/tested
 	$(BIN)/python -m tests.mutants

@@ -26,7 +26,7 @@ STALENESS = Metric(
     "staleness",
     lambda at: at.mean_over_works("staleness"),
     UNKNOWN,
-    each_round=lambda view: view.of_finished(view.stats.details),
+    each_round=lambda view: view.of_finished(view.stats.report.details),
     over_clients=mean_of_known,
     label="staleness (rounds)",
     shown={TABLE, CURVE},
@@ -135,7 +135,8 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
             params, age = add(params), age + ends
         sent = messages_sent(heard.adjacency, links.senders)
         bits = count_bits(sent, dense_bits(mine) + (float_bits(mine) if sends_age else 0))
-        stats = RoundStats(loss, sent, bits, late.rounds.astype(jnp.float32), heard=heard, report=report)
+        report = report._replace(details=late.rounds.astype(jnp.float32))
+        stats = RoundStats(loss, sent, bits, heard=heard, report=report)
         return PairState(params, begin_next(late, links, params), age), stats
 
     return Algorithm(

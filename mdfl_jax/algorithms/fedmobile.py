@@ -25,7 +25,17 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats, Traits
+from mdfl_jax.core.types import (
+    BEFORE,
+    Algorithm,
+    ClientParams,
+    Links,
+    Meetings,
+    Report,
+    RoundContext,
+    RoundStats,
+    Traits,
+)
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.relay import (
@@ -313,7 +323,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         over = everywhere(relayed, relays, links.senders)
         met = Meetings(uploads | downloads)  # also through an imaginary channel
         heard = links._replace(adjacency=over, server=met)
-        return state, RoundStats(loss, sent.messages, sent.bits, relays, heard)
+        return state, RoundStats(loss, sent.messages, sent.bits, heard, Report(details=relays))
 
     needs = {"server"}
     return Algorithm(

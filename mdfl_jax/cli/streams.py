@@ -3,12 +3,17 @@
 A study that runs for hours should not end because nobody reads its lines any more. So what cannot be written is
 dropped, the command goes on, and its exit status is `CLOSED`, that of a process that SIGPIPE ended, if it would have
 been 0. The same holds for output into a file on a full disk, which a line on standard error then says.
+
+A name in a file of others may hold characters that control a terminal, or that change the order of what is read. They
+are written as escapes.
 """
 
 import errno
 import os
 import sys
 from typing import Any, TextIO, cast
+
+from mdfl_jax.core.errors import visible
 
 CLOSED = 128 + 13
 
@@ -24,7 +29,7 @@ class _Patient:
 
     def write(self, text: str) -> int:
         """Write a text, or drop it."""
-        self._attempt(lambda: self._stream.write(text))
+        self._attempt(lambda: self._stream.write(visible(text)))
         return len(text)
 
     def flush(self) -> None:

@@ -138,3 +138,18 @@ def of_environment(error: ValueError) -> str:
     given = {name: value for name, value in os.environ.items() if name.startswith("JAX_") and value}
     named = [name for name in given if name in text.upper()] or [name for name in given if repr(given[name]) in text]
     return f"the variable {named[0]} is {given[named[0]]!r}: {text}" if named else ""
+
+
+_CONTROL = [*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPES = {number: repr(chr(number))[1:-1] for number in _CONTROL}
+
+
+def visible(text: str) -> str:
+    """Return a text of others whose characters that control a terminal, or the order of reading, are escapes.
+
+    Tabs and ends of lines stay.
+
+    >>> print(visible("a\x1b[31m"))
+    a\\x1b[31m
+    """
+    return text.translate(_ESCAPES)

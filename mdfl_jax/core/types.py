@@ -259,6 +259,7 @@ class TaskHooks(NamedTuple):
     """What a task may do with the samples of the clients. All of it is optional.
 
     Attributes:
+      spread: how a simulation lies on devices.
       by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
         float32. They are then drawn before the data, so they must not depend on it.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
@@ -271,6 +272,7 @@ class TaskHooks(NamedTuple):
       changes: how what clients hold changes during a run; None: they hold the same samples from first to last.
     """
 
+    spread: Spread = Spread()
     by_place: bool = False
     owner: Callable[..., jax.Array] | None = None
     in_round: Callable[[Any, Any, Links], Any] | None = None
@@ -296,7 +298,6 @@ class Task(NamedTuple):
         whose gradients are wanted: those of the others are zero, and take no time. A task of your own may leave them
         out; an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use.
       hooks: what it may do with the samples of the clients.
     """
@@ -307,7 +308,6 @@ class Task(NamedTuple):
     init: Callable[[Any, jax.Array], Params]
     gradient: Callable[..., tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
-    spread: Spread = Spread()
     scoring: Scoring = Scoring()
     hooks: TaskHooks = TaskHooks()
 
@@ -387,12 +387,14 @@ class Report(NamedTuple):
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
+      details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
     """
 
     screened: Any = None
     memory: jax.Array | None = None
     computed: jax.Array | None = None
     whole: jax.Array | None = None
+    details: Any = None
 
     def after(self, before: "Report") -> "Report":
         """Return what this exchange and one before it in the same round reported; of two memories the later one."""
@@ -414,7 +416,6 @@ class RoundStats(NamedTuple):
       loss: [N] float32 training loss at the first local step.
       messages: [N] int32 messages that each client sent, one for each directed link.
       bits: the number of bits in these messages, for each client.
-      details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
       heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
         models with the server (``server``; None: those that met it). Its other fields do not count. None: every
         client that sent a message was heard over all its links.
@@ -424,7 +425,6 @@ class RoundStats(NamedTuple):
     loss: jax.Array
     messages: jax.Array
     bits: Bits
-    details: Any = None
     heard: Links | None = None
     report: Report = Report()
 

@@ -171,7 +171,7 @@ class Placement:
 
     def clients_lie(self, clients: Any) -> Any:
         """Return the sharding of each leaf of the clients' data in a turn."""
-        mesh, by_client = self.simulation.mesh, self.simulation.task.spread.by_client
+        mesh, by_client = self.simulation.mesh, self.simulation.task.hooks.spread.by_client
         return sharding.layout(by_client(clients), mesh, 1 + self.mapped) if mesh and by_client else self.lies(clients)
 
     def over_runs(self, step: Callable[..., Any], has_data: bool) -> Callable[..., Any]:

@@ -165,12 +165,12 @@ class Simulation:
     @property
     def mesh(self) -> Mesh | None:
         """The devices that share each run; None for one device."""
-        return self.task.spread.mesh
+        return self.task.hooks.spread.mesh
 
     @property
     def alone(self) -> bool:
         """Whether one run keeps a device busy, so that runs are computed one after another."""
-        return self.task.spread.alone
+        return self.task.hooks.spread.alone
 
     @property
     def num_clients(self) -> int:
@@ -522,7 +522,7 @@ class Simulation:
             return network_state
         with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
             apart = differences(self.algorithm.params(carry.algorithm)) if network.hooks.compares else None
-            seen = Observed(heard, stats._replace(details=None), apart)
+            seen = Observed(heard, stats._replace(report=stats.report._replace(details=None)), apart)
             state = sharding.everywhere(network.hooks.observe, hparams.network, network_state, seen)
         return of_types(state, carry.network)
 
@@ -664,7 +664,7 @@ class Simulation:
           carry: the state, as arrays or their shapes; ``clients`` may be None.
           before: the number of axes before the client axis, as in `mdfl_jax.core.sharding.layout`.
         """
-        mesh, by_client = self.mesh, self.task.spread.by_client
+        mesh, by_client = self.mesh, self.task.hooks.spread.by_client
         if mesh is None:
             return None
         divided = jax.tree.map(lambda _: False, carry)
@@ -706,8 +706,8 @@ def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Sche
     """
     if task.num_clients != network.num_clients:
         raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
-    if task.num_clients % sharding.size(task.spread.mesh):
-        number = sharding.size(task.spread.mesh)
+    if task.num_clients % sharding.size(task.hooks.spread.mesh):
+        number = sharding.size(task.hooks.spread.mesh)
         raise UserError(f"{number} devices share a run; they must divide the number of clients, {task.num_clients}")
     check_needs(algorithm, network)
     if schedule.stop_std and not task.scoring.objective:

@@ -412,12 +412,12 @@ TRAFFIC_METRICS = tuple(
 
 def _carrier(view: Any, sends: str, by: str) -> jax.Array:
     """Return [N] int16, the relay of each client in a round; -1 for a client without one."""
-    relays: Relays = view.stats.details
+    relays: Relays = view.stats.report.details
     return jnp.where(getattr(relays, sends), getattr(relays, by), -1)
 
 
 RELAYED_UPLOAD = record("relay_upload", partial(_carrier, sends="gives", by="to"), -1, dtype="int16")
-"""The record of the relayed updates, of an algorithm whose `RoundStats.details` are `Relays`."""
+"""The record of the relayed updates, of an algorithm whose `Report.details` are `Relays`."""
 
 RELAYED_DOWNLOAD = record("relay_download", partial(_carrier, sends="takes", by="source"), -1, dtype="int16")
 """The record of the relayed models."""

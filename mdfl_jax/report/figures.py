@@ -13,9 +13,10 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from mdfl_jax.core import own_files
-from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name, visible
 from mdfl_jax.report.picture import mean_line
 from mdfl_jax.report.registry import FIGURES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
@@ -72,6 +73,8 @@ def png_of(study: Results, name: str) -> bytes:
 def _bytes(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file."""
     file = io.BytesIO()
+    for text in figure.findobj(Text):
+        text.set_text(visible(text.get_text()))  # no font has control characters
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
         figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
     return file.getvalue()

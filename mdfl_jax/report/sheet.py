@@ -163,10 +163,17 @@ def write(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Pa
     return [path.with_suffix(".md"), path.with_suffix(".tex"), write_csv(path.with_suffix(".csv"), numbers)]
 
 
+_COMPUTED = tuple("=+-@\t\r")  # how a text begins that a spreadsheet takes for a formula
+
+
 def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
-    """Write rows, the first of which is the header, as a CSV file."""
+    """Write rows, the first of which is the header, as a CSV file.
+
+    A text that a spreadsheet would compute has an apostrophe before it, as spreadsheets write such texts themselves.
+    """
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    quoted = ([f"'{cell}" if isinstance(cell, str) and cell[:1] in _COMPUTED else cell for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(quoted)
     disk.write_text(path, text.getvalue())
     return path
 

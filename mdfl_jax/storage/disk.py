@@ -141,8 +141,9 @@ def writing(path: Path, needs: int = 0) -> Iterator[None]:
 def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
     """Write a file through another one beside it, so that a reader never sees an incomplete file.
 
-    The name of the other file is random, so that several processes may write the same file, and no link is followed:
-    a link in the place of the file is replaced, and its target stays as it was.
+    The content is on the disk before the file has its name, so that a loss of power leaves no damaged file. The name
+    of the other file is random, so that several processes may write the same file, and no link is followed: a link in
+    the place of the file is replaced, and its target stays as it was.
 
     Args:
       path: The file. Its folder is made if it is absent.
@@ -158,6 +159,8 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             make(part)
+            with part.open("rb") as file:
+                os.fsync(file)
             part.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ import numpy as np
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
 from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema
 from mdfl_jax.core import own_files
-from mdfl_jax.core.errors import errors_about
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.numbers import fields_of as fields_of_numbers
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
@@ -88,10 +88,17 @@ def not_in_runs() -> frozenset[str]:
 
 
 def typed(path: str, value: Any) -> Any:
-    """Return a value of config.json in the type of its field. JSON has no infinity, so that it is a text there."""
+    """Return a value of config.json in the type of its field. JSON has no infinity, so that it is a text there.
+
+    Raises:
+      UserError: for a text that is no number.
+    """
     fields = all_fields()
     is_number = path in fields and fields[path].type is float
-    return float(value) if is_number and isinstance(value, str) else value
+    try:
+        return float(value) if is_number and isinstance(value, str) else value
+    except ValueError:
+        raise UserError(f"config.json: {path} is {value[:40]!r}; it must be a number") from None
 
 
 def switches() -> dict[str, Any]:

@@ -281,9 +281,8 @@ def regression(
         of.init,
         of.gradient,
         of.evaluate,
-        Spread(mesh, _by_client),
         Scoring(objective=of.objective, validate=of.validate),
-        TaskHooks(passes=of.epochs if batch_size else None),
+        TaskHooks(Spread(mesh, _by_client), passes=of.epochs if batch_size else None),
     )
 
 

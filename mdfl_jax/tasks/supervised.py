@@ -413,7 +413,6 @@ def _make(asked: TaskRequest) -> Task:
         learner.init,
         learner.gradient,
         learner.evaluate,
-        spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,
             over_test=learner.over_test,
@@ -423,6 +422,7 @@ def _make(asked: TaskRequest) -> Task:
             validate=learner.validate if dataset.x_validation is not None else None,
         ),
         hooks=TaskHooks(
+            Spread(asked.mesh, _by_client, learner.sizes.alone),
             by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
             owner=learner.owner,
             in_round=learner.in_round if dataset.targets is Targets.LABELS else None,

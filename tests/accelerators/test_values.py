@@ -46,6 +46,6 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
-    assert (task.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 1_000_000)
+    assert (task.hooks.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 1_000_000)
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)

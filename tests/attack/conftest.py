@@ -1,4 +1,4 @@
-"""Counts of what the commands made of the faults, for the tests here, and their report: `make faults` writes it."""
+"""Counts of what the commands made of the faults, and their report, which `python -m tests.attack` writes."""
 
 import json
 import time
@@ -81,6 +81,13 @@ def undisturbed(study, tmp_path_factory):
 def pytest_addoption(parser):
     parser.addoption("--faults-report", help="File for the counts by kind of fault.")
     parser.addoption("--faults-seed", default=0, type=int, help="Seed of all that is drawn.")
+    parser.addoption("--faults-until", default=0, type=float, help="Time after which no attack begins; 0: none.")
+
+
+def pytest_runtest_setup(item):
+    until = item.config.getoption("--faults-until", 0)
+    if until and time.time() > until:
+        pytest.skip("the time is over")
 
 
 def pytest_runtest_logreport(report):

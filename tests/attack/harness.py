@@ -52,9 +52,11 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
     """As the patch of a command: number all calls that change a folder, and die at one of them.
 
     A call of the system (open for writing, write, rename, link, remove, mkdir, rmdir) is not made any more. Of a write,
-    the first half of its bytes is still written. Calls elsewhere do not count. The file `told` gets a line for each.
+    the first half of its bytes is still written. Calls elsewhere do not count. The file `told` gets a line for each,
+    and a file beside it one for each content that is on the disk, `os.fsync`, for `lose_power`.
     """
     lines, real_write, real_open = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.write, io.open
+    synced, real_sync = os.open(f"{told}.synced", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.fsync
     count, inside = 0, str(folder)
 
     def counted(call: str, path: Any, before: Callable[[], Any] = lambda: None) -> None:
@@ -82,6 +84,11 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
             counted("write", path, lambda: real_write(number, bytes(data)[: len(data) // 2]))
         return real_write(number, data)
 
+    def sync(file: Any) -> None:
+        real_sync(file)
+        found = os.fstat(file if isinstance(file, int) else file.fileno())
+        real_write(synced, f"{found.st_ino} {found.st_size}\n".encode())
+
     class Raw(io.FileIO):
         def write(self, data: Any) -> int:
             counted("write", self.name, lambda: super(Raw, self).write(bytes(data)[: len(data) // 2]))
@@ -95,8 +102,28 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
         return buffered if "b" in mode else io.TextIOWrapper(buffered, named.get("encoding"))
 
     io.open = builtins.open = opened  # type: ignore[assignment]
-    os.write = write
+    os.write, os.fsync = write, sync
     sys.addaudithook(audit)
+
+
+def sizes(folder: Path) -> dict[int, int]:
+    """Return the size of each file of a folder by its inode."""
+    found = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return {each.st_ino: each.st_size for each in found}
+
+
+def lose_power(folder: Path, base: Path, before: dict[int, int], draw: random.Random) -> None:
+    """After a command that died in `calls_of`: lose what the disk may not have, of contents that nobody has synced.
+
+    Names are kept, as file systems write them to their journals before they write contents: this is the worst case.
+    """
+    safe = before | {int(node): int(size) for node, size in map(str.split, (base / "calls.synced").open())}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size > (kept := safe.get(path.stat().st_ino, 0)):
+            content = path.read_bytes()
+            lost = content[draw.choice([kept, (kept + len(content)) // 2, len(content)]) :]
+            zeros = bytes(len(lost)) if draw.random() < 0.3 else b""
+            path.write_bytes(content[: len(content) - len(lost)] + zeros)
 
 
 def calls_of(folder: Path, base: Path, words: tuple[object, ...], die_at: int = 0) -> tuple[Ended, list[str]]:

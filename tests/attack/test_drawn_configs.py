@@ -1,4 +1,7 @@
-"""Configurations drawn from the registry of fields: each compiles and runs two rounds, or is refused in one line."""
+"""Configurations drawn from the registry of fields: each runs two rounds, or is refused in one line.
+
+A study of one round that goes on has the same results. Lists and matrices, one device and two: tests/reference.
+"""
 
 import math
 import re
@@ -15,6 +18,7 @@ from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.config.sections import families
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
+from tests.attack.harness import results
 
 TWO_ROUNDS = {"rounds": 2, "eval_every": 1, "seeds": 1, "data.limit_train": 60, "data.limit_test": 30}
 HELD = (
@@ -84,6 +88,13 @@ def drawn(number, seed):
     return found[:number]
 
 
+def numbers(folder):
+    """What is compared of a study's results: all numbers, but not where and how they were made."""
+    return {
+        name: of for name, of in results(folder).items() if name in ("summary.json", "metrics.jsonl", "history.npz")
+    }
+
+
 def tried(changes, folder):
     """What becomes of a drawn configuration. A TypeError or the like is the refusal of ml_collections."""
     config = tiny_config(**TWO_ROUNDS)
@@ -95,6 +106,12 @@ def tried(changes, folder):
         return None
     try:
         run_study(make_study(config), folder)
+        whole = numbers(folder)
+        shutil.rmtree(folder)
+        for config.rounds in (1, 2):
+            run_study(make_study(config), folder)
+        if numbers(folder) != whole:
+            return "other results after one round and one more"
     except UserError as error:
         names = {path.split(".")[-1] for path in (*all_fields(), *changes)}
         named = names & set(re.findall(r"[a-z_0-9]+", str(error)))

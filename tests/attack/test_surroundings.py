@@ -1,13 +1,17 @@
 """What happens around a study: signals in pairs, other processes, a moved or read-only workdir, a full disk, little
 memory, a clock that jumps, streams that nobody reads."""
 
+import errno
 import functools
+import os
 import re
 import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from forked import Started
@@ -138,3 +142,82 @@ def test_a_clock_that_jumps(tally, words, reference, tmp_path, seconds):
     ended = Started(tmp_path / "log", *words(folder), patch=patch).ended()
     tally.add("a clock that jumps", verdict(ended, folder, reference), seconds)
     tally.check()
+
+
+def failing_locks(number):
+    """As a patch: no file can be locked, as on some shared file systems."""
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    fcntl.flock = fcntl.lockf = refuse
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EIO])
+def test_locks_that_fail(tally, words, reference, tmp_path, number):
+    folder = tmp_path / "run"
+    ended = Started(tmp_path / "log", *words(folder), patch=functools.partial(failing_locks, number)).ended()
+    tally.add("locks that fail", verdict(ended, folder, reference), number)
+    tally.check()
+
+
+NAMES = [
+    "a\nb",
+    "it's",
+    'a "b"',
+    "$HOME",
+    "`id`",
+    "é",
+    "日本",
+    "\udcff",
+    "\x1b[31m",
+    "-x",
+    "%s",
+    "{0}",
+    "a#b",
+    "a;b",
+    "...",
+]
+
+
+def test_folders_with_odd_names_paths_and_files(tally, words, reference, tmp_path):
+    """Under LANG=C. A path has at most 4,095 bytes, of which the study's own files need some."""
+    deep = Path(*["d" * 100] * 35)
+    crowded = tmp_path / "crowded"
+    crowded.mkdir()
+    for k in range(100_000):
+        os.close(os.open(crowded / f"notes-{k}.txt", os.O_CREAT | os.O_WRONLY))
+    for name in (*NAMES, deep, Path("e" * 255), Path("f" * 300), crowded):
+        folder = tmp_path / name
+        ended = Started(tmp_path / "log", *words(folder), variables={"LANG": "C", "LC_ALL": "C"}).ended()
+        kind = "a folder of 100,000 files" if name == crowded else "an odd name or a long path"
+        for path in crowded.glob("notes-*"):
+            path.unlink()
+        tally.add(kind, verdict(ended, folder, reference), name)
+    tally.check(len(NAMES) + 4)
+
+
+def nobody():
+    """As a patch: the command has the rights of nobody, who may not read one file of the folder."""
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def test_a_file_without_permission(tally, words, reference, killed, tmp_path):
+    if os.getuid():
+        pytest.skip("only root can give the folder to somebody else")
+    base = Path(tempfile.mkdtemp())
+    try:
+        for name in sorted(path.relative_to(killed) for path in killed.rglob("*") if path.is_file()):
+            folder = shutil.copytree(killed, base / "run")
+            for path in (base, folder, *folder.rglob("*")):
+                os.chown(path, 65534, 65534)
+            os.chown(folder / name, 0, 0)
+            (folder / name).chmod(0)
+            ended = Started(tmp_path / "log", *words(folder), patch=nobody).ended()
+            tally.add("a file without permission", verdict(ended, folder, reference), name)
+            shutil.rmtree(folder)
+    finally:
+        shutil.rmtree(base)
+    tally.check(4)

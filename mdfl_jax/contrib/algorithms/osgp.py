@@ -12,7 +12,7 @@ from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, Report, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.metrics.values import HEARD
 
@@ -96,9 +96,8 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         own = SGPState(z, jnp.where(ends, total, kept), opt_state)
         sent = messages_sent(adjacency, senders)
         bits = count_bits(sent, dense_bits(mine) + float_bits(mine))
-        stats = RoundStats(
-            loss, sent, bits, waited / jnp.maximum(messages, 1), heard=links._replace(adjacency=adjacency)
-        )
+        report = Report(details=waited / jnp.maximum(messages, 1))
+        stats = RoundStats(loss, sent, bits, heard=links._replace(adjacency=adjacency), report=report)
         empty = lambda x: jnp.where(rows_like(ends, x), 0, x)  # noqa: E731
         return OSGPState(own, *(jax.tree.map(empty, x) for x in (inbox, weight, messages, waited))), stats
 

@@ -56,7 +56,8 @@ def swift(settings: Settings = Settings()) -> Algorithm:
         age = jnp.sum(jnp.where(adjacency, senders.of(late.rounds), 0), axis=1) / number
         sent = messages_sent(adjacency, senders)
         bits = count_bits(sent, dense_bits(mine) + float_bits(mine))
-        stats = RoundStats(loss, sent, bits, age.astype(jnp.float32), heard=heard, report=report)
+        report = report._replace(details=age.astype(jnp.float32))
+        stats = RoundStats(loss, sent, bits, heard=heard, report=report)
         return SwiftState(begin_next(late, links, models), state.works + ends), stats
 
     return Algorithm(

@@ -272,7 +272,6 @@ def collecting(
         partition=of.partition,
         gradient=hold(task.gradient),
         evaluate=hold(task.evaluate),
-        spread=task.spread._replace(by_client=None),
         scoring=scoring._replace(
             over_test=over_test and hold(over_test),
             local_accuracy=None,
@@ -281,6 +280,7 @@ def collecting(
             validate=scoring.validate and hold(scoring.validate),
         ),
         hooks=TaskHooks(
+            hooks.spread._replace(by_client=None),
             by_place=True,
             in_round=hooks.in_round and hold(hooks.in_round),
             passes=hooks.passes and hold(hooks.passes),

@@ -137,7 +137,7 @@ def private(task: Task, batch_size: int, largest: int = 0, by_leaf: bool = False
       largest: the size to which minibatches are padded.
       by_leaf: as in `clipped`.
     """
-    scoring, hooks, by_client = task.scoring, task.hooks, task.spread.by_client
+    scoring, hooks, by_client = task.scoring, task.hooks, task.hooks.spread.by_client
 
     def partition(data: Any, numbers: PrivateNumbers, *rest: Any) -> PrivateClients:
         own = PrivateNumbers(None, *map(jnp.asarray, numbers[1:]))
@@ -180,7 +180,6 @@ def private(task: Task, batch_size: int, largest: int = 0, by_leaf: bool = False
         partition=partition,
         gradient=gradient,
         evaluate=hold(task.evaluate),
-        spread=task.spread._replace(by_client=by_client and divided),
         scoring=scoring._replace(
             over_test=scoring.over_test and hold(scoring.over_test),
             local_accuracy=scoring.local_accuracy and hold(scoring.local_accuracy),
@@ -188,6 +187,7 @@ def private(task: Task, batch_size: int, largest: int = 0, by_leaf: bool = False
             validate=scoring.validate and hold(scoring.validate),
         ),
         hooks=TaskHooks(
+            hooks.spread._replace(by_client=by_client and divided),
             by_place=hooks.by_place,
             owner=owner and (lambda data, numbers, *rest: owner(data, numbers.inner, *rest)),
             in_round=hooks.in_round and hold(hooks.in_round),
