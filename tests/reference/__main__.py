@@ -75,8 +75,8 @@ def kept():
 def draw(minutes, seed, before, tally_file=None):
     """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}.
 
-    Pairs that are often in the matrix ``before`` are drawn less often, those that are refused once. Without it every
-    second draw has one of `TOGETHER`, in turn, and some refused pairs are tried beside each draw.
+    Pairs that are often in the matrix ``before`` are drawn less often, those that are refused once. Without it two
+    of three draws have one of `TOGETHER`, in turn, and some refused pairs are tried beside each draw.
     """
     import jax
 
@@ -112,7 +112,7 @@ def draw(minutes, seed, before, tally_file=None):
         if count % 20 == 19:
             jax.clear_caches()  # a compiled program holds some 20 MiB
         wanted = min(pairs, key=seen.__getitem__)
-        one = drawn(rng, wanted, seen, reasons, bool(before), next(turns) if count % 2 == 0 and not before else ())
+        one = drawn(rng, wanted, seen, reasons, bool(before), next(turns) if count % 3 and not before else None)
         for each in (*itertools.islice(refused, REFUSED), one):  # what is refused takes milliseconds
             if tally_file:
                 now_drawn(tally_file).write_text(f"{each.changes()}")

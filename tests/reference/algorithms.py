@@ -14,6 +14,7 @@ from tests.reference.world import uniform
 
 REGISTERED = {}
 BEFORE, NEVER = -1, 2**30
+COMPRESSING = ("transmission", "levels", "eta", "omega", "noise")
 
 
 @dataclass
@@ -80,10 +81,14 @@ class Algorithm:
         found = [r.gradient(i, points[i], step, **more) for i in range(self.n)]
         return np.array([f[0] for f in found]), np.array([f[1] for f in found]) + self.number("weight_decay") * points
 
-    def whole_models(self, r, hears=None, extra=0):
-        """(messages, bits) where each sends its model to all that hear it."""
-        messages = (r.links.hears if hears is None else hears).sum(axis=0)
+    def whole_models(self, r, hears=None, extra=0, times=1):
+        """(messages, bits) where each sends its model, or ``times`` vectors, to all that hear it."""
+        messages = times * (r.links.hears if hears is None else hears).sum(axis=0)
         return messages, messages * WIDTH * (r.size + extra)
+
+    def compressed(self, name, r, key, x, **changed):
+        numbers = {each: self.c.get(f"algorithm.{each}") for each in COMPRESSING}
+        return compress(name, numbers | changed, r.draws, key, r.run.rounded_at(x))
 
     # Local work by an optimiser: MADFL II-B; FedProx's term (Li 2020) is mu (y - x).
 
@@ -104,6 +109,25 @@ class Algorithm:
                 loss, g = seen(gradient, after[i])
                 losses[i] = loss if k == 0 else losses[i]
                 after[i] = after[i] + factor * self.update(i, g, after[i])
+        return after, losses
+
+    def finished_work(self, r, start, **more):
+        """As `local_work`, of those whose work ends; the others keep their models and the state of the optimiser."""
+        before, goes_on = {name: self.rows[name].copy() for name in ("m", "v", "count")}, ~r.ends
+        after, losses = self.local_work(r, start, **more)
+        for row, old in ((after, start), *((self.rows[name], old) for name, old in before.items())):
+            row[goes_on] = old[goes_on]
+        return after, losses
+
+    def descend(self, r, step):
+        """(models after local steps that each add ``step(i, k, gradient)``, losses of the first steps)."""
+        x, after, losses = self.rows["x"], np.array(self.rows["x"]), np.zeros(self.n)
+        for i in range(self.n):
+            for k, batch in enumerate(r.steps(i)):
+                loss, g = r.gradient(i, after[i], k, batch=batch)
+                losses[i] = loss if k == 0 else losses[i]
+                g = g + self.number("weight_decay") * after[i] + self.number("proximal") * (after[i] - x[i])
+                after[i] = after[i] + step(i, k, g)
         return after, losses
 
     def update(self, i, g, y, nesterov=False):
@@ -237,17 +261,14 @@ class DFedAvgM(Algorithm):
         return {"step": 0}
 
     def round(self, r):
-        x, after, loss, most = self.rows["x"], np.array(self.rows["x"]), np.zeros(self.n), r.most_steps
-        for i in range(self.n):
-            before = now = x[i]
-            for k, batch in enumerate(r.steps(i)):
-                eta = self.step_size(self.common["step"] + k)
-                found, g = r.gradient(i, now, k, batch=batch)
-                loss[i] = found if k == 0 else loss[i]
-                g = g + self.number("weight_decay") * now + self.number("proximal") * (now - x[i])
-                before, now = now, now - eta * g + self.number("momentum") * (now - before)
-            after[i] = now
-        self.common["step"] += most
+        moved = 0 * self.rows["x"]
+
+        def step(i, k, g):
+            moved[i] = self.number("momentum") * moved[i] - self.step_size(self.common["step"] + k) * g
+            return moved[i]
+
+        after, loss = self.descend(r, step)
+        self.common["step"] += r.most_steps
         self.rows["x"] = r.combine(after)
         return Stats(loss, *self.whole_models(r))
 
@@ -319,9 +340,8 @@ class Tracking(Algorithm):
         loss, g = self.all_gradients(r)
         y = r.combine(rows["y"]) + g - rows["g"]
         x = r.combine(rows["x"] - self.step_size(k) * y, which=1)
-        messages = (1 if k == 0 else 2) * r.links.hears.sum(axis=0)
         self.rows, self.common["round"] = {"x": x, "y": y, "g": g}, k + 1
-        return Stats(loss, messages, messages * WIDTH * r.size)
+        return Stats(loss, *self.whole_models(r, times=1 if k == 0 else 2))
 
 
 @named("kgt")
@@ -334,22 +354,14 @@ class KGT(Algorithm):
         return {"x": models, "c": 0 * models}
 
     def round(self, r):
-        x, c = self.rows["x"], self.rows["c"]
-        eta, loss = self.step_size(self.common["round"] * r.most_steps), np.zeros(self.n)
-        z, drift = 0 * x, 0 * x
-        for i in range(self.n):
-            y, steps = x[i], r.steps(i)
-            for k, batch in enumerate(steps):
-                found, g = r.gradient(i, y, k, batch=batch)
-                loss[i] = found if k == 0 else loss[i]
-                y = y - eta * (g + self.number("weight_decay") * y + self.number("proximal") * (y - x[i]) + c[i])
-            drift[i] = x[i] - y
-            z[i] = drift[i] / (len(steps) * eta) if len(steps) * eta > 0 else 0
+        x, c, eta = self.rows["x"], self.rows["c"], self.step_size(self.common["round"] * r.most_steps)
+        y, loss = self.descend(r, lambda i, k, g: -eta * (g + c[i]))
+        drift, length = x - y, [len(r.steps(i)) * eta for i in range(self.n)]
+        z = np.array([drift[i] / length[i] if length[i] > 0 else 0 * x[i] for i in range(self.n)])
         mixed = r.combine(z)
         after = r.combine(x - self.number("exchange_lr") * drift, which=1)
         self.rows, self.common["round"] = {"x": after, "c": c - z + mixed}, self.common["round"] + 1
-        messages = 2 * r.links.hears.sum(axis=0)
-        return Stats(loss, messages, messages * WIDTH * r.size)
+        return Stats(loss, *self.whole_models(r, times=2))
 
 
 @named("dmgt_svrg")
@@ -395,8 +407,7 @@ class DMGTSVRG(Algorithm):
         w, gw = np.where(renewed[:, None], x, rows["w"]), np.where(renewed[:, None], whole, rows["gw"])
         self.rows = {"x": after, "w": w, "gw": gw, "begun": np.ones(self.n, bool), "v": v, "s": s}
         self.common["round"] = k + 1
-        messages = r.links.hears.sum(axis=0) * (steps if k == 0 else 2 * steps)
-        return Stats(loss, messages, messages * WIDTH * r.size, whole=renewed)
+        return Stats(loss, *self.whole_models(r, times=steps if k == 0 else 2 * steps), whole=renewed)
 
 
 # Compressed innovations: receivers hold estimates, which messages move.
@@ -412,14 +423,9 @@ class Innovations(Algorithm):
     def compressor(self):
         return self.c["algorithm.compressor"] or {"dcd_psgd": "qsgd", "anq_nids": "anq"}.get(self.name, "top_k")
 
-    def numbers(self):
-        names = ("transmission", "levels", "eta", "omega", "noise")
-        return {name: self.c.get(f"algorithm.{name}") for name in names}
-
     def send(self, r, key, x, known, speaks=True, **changed):
         """(estimates after messages C(x - x_hat), messages, bits)."""
-        told = r.run.rounded_at(r.lied(x - known, flat=True, key=key))
-        value, bits = compress(self.compressor, self.numbers() | changed, r.draws, key, told)
+        value, bits = self.compressed(self.compressor, r, key, r.lied(x - known, flat=True, key=key), **changed)
         receivers = np.where(speaks, r.links.hears.sum(axis=0), 0)
         return np.where((receivers > 0)[:, None], known + value, known), receivers, receivers * np.array(bits)
 
@@ -486,16 +492,13 @@ class Squarm(Innovations):
         return {"x": models, "known": 0 * models, "m": 0 * models}
 
     def round(self, r):
-        x, m, loss = np.array(self.rows["x"]), self.rows["m"], np.zeros(self.n)
-        first, beta = self.common["round"] * r.most_steps, self.number("momentum")
-        for i in range(self.n):
-            start = x[i].copy()
-            for k, batch in enumerate(r.steps(i)):
-                found, g = r.gradient(i, x[i], k, batch=batch)
-                loss[i] = found if k == 0 else loss[i]
-                g = g + self.number("weight_decay") * x[i] + self.number("proximal") * (x[i] - start)
-                m[i] = beta * m[i] + g
-                x[i] = x[i] - self.step_size(first + k) * (beta * m[i] + g)
+        m, first, beta = self.rows["m"], self.common["round"] * r.most_steps, self.number("momentum")
+
+        def step(i, k, g):
+            m[i] = beta * m[i] + g
+            return -self.step_size(first + k) * (beta * m[i] + g)
+
+        x, loss = self.descend(r, step)
         last = self.step_size(first + r.most_steps - 1)
         far = ((x - self.rows["known"]) ** 2).sum(axis=1) > self.number("trigger") * last**2
         known, messages, bits = self.send(r, r.draws.own(r.t), x, self.rows["known"], far)
@@ -540,8 +543,7 @@ class SGP(Algorithm):
         z, loss = self.local_work(r, rows["x"], stretch=1 / rows["w"])
         pushed = np.zeros((self.n, self.n))
         for j in range(self.n):
-            for i in [j, *np.flatnonzero(hears[:, j])]:
-                pushed[i, j] = rows["w"][j] / (1 + hears[:, j].sum())
+            pushed[hears[:, j] | (np.arange(self.n) == j), j] = rows["w"][j] / (1 + hears[:, j].sum())
         w = pushed.sum(axis=1)
         rows["x"], rows["w"] = r.average(z, r.lied(z), pushed / w[:, None]), w
         return Stats(loss, *self.whole_models(r, extra=1))
@@ -554,24 +556,12 @@ class OSGP(SGP):
     asynchronous = True
 
     def fresh(self, models):
-        zero = np.zeros(len(models))
-        return {
-            **super().fresh(models),
-            "inbox": 0 * models,
-            "inbox_w": zero,
-            "waiting": zero.copy(),
-            "waited": zero.copy(),
-        }
+        nothing = {name: np.zeros(len(models)) for name in ("inbox_w", "waiting", "waited")}
+        return {**super().fresh(models), "inbox": 0 * models, **nothing}
 
     def round(self, r):
         rows, ends, n = self.rows, r.ends, self.n
-        kept_back = {name: rows[name].copy() for name in ("m", "v", "count")}
-        z, loss = self.local_work(r, rows["x"], stretch=1 / rows["w"])
-        for i in range(n):
-            if not ends[i]:
-                z[i] = rows["x"][i]
-                for name, before in kept_back.items():
-                    rows[name][i] = before[i]
+        z, loss = self.finished_work(r, rows["x"], stretch=1 / rows["w"])
         told, hears, total = r.lied(z), np.zeros((n, n), bool), rows["w"].copy()
         rows["waited"] = rows["waited"] + rows["waiting"]
         for j in range(n):
@@ -606,30 +596,17 @@ class Late(Algorithm):
     asynchronous, steps_once = True, False
 
     def fresh(self, models):
-        size = len(models)
-        return {
-            **self.of_optimiser(models),
-            "snapshot": np.array(models),
-            "passed": np.zeros(size, int),
-            "age": np.zeros(size),
-        }
+        none = np.zeros(len(models), int)
+        return {**self.of_optimiser(models), "snapshot": np.array(models), "passed": none, "age": none.astype(float)}
 
     def finished(self, r):
         """(the change of each work that ends, the losses)."""
-        rows = self.rows
-        before = {name: rows[name].copy() for name in ("m", "v", "count")}
-        after, loss = self.local_work(r, rows["snapshot"])
-        for i in np.flatnonzero(~r.ends):
-            after[i] = rows["snapshot"][i]
-            for name, old in before.items():
-                rows[name][i] = old[i]
-        return after - rows["snapshot"], loss
+        after, loss = self.finished_work(r, self.rows["snapshot"])
+        return after - self.rows["snapshot"], loss
 
     def begin_next(self, r, models):
-        for i in range(self.n):
-            if r.ends[i]:
-                self.rows["snapshot"][i] = models[i]
-            self.rows["passed"][i] = 0 if r.ends[i] else self.rows["passed"][i] + 1
+        self.rows["snapshot"] = np.where(r.ends[:, None], models, self.rows["snapshot"])
+        self.rows["passed"] = np.where(r.ends, 0, self.rows["passed"] + 1)
 
 
 @named("adpsgd", "push", "push_pull")
@@ -779,17 +756,10 @@ class FedMobile(Algorithm):
     def shared(self, models):
         return {"server": models[0].copy()}
 
-    @property
-    def sends_up(self):
-        return self.name in ("fedmobile", "fedmobile_u", "fedmobile_local", "fedmobile_auto")
-
-    @property
-    def sends_down(self):
-        return self.name in ("fedmobile", "fedmobile_d", "fedmobile_local", "fedmobile_auto")
-
-    @property
-    def uses_links(self):
-        return True
+    def __init__(self, c):
+        super().__init__(c)
+        self.sends_up = self.name in ("fedmobile", "fedmobile_u", "fedmobile_local", "fedmobile_auto")
+        self.sends_down = self.name in ("fedmobile", "fedmobile_d", "fedmobile_local", "fedmobile_auto")
 
     def search(self, slot, now, last, following):
         """The search intervals [N, 4]: theta, Theta, omega, Omega, given or from what each client has seen."""
@@ -828,28 +798,22 @@ class FedMobile(Algorithm):
         compressor, update_bits = self.c["algorithm.compressor"], np.full(n, WIDTH * r.size)
         error = np.zeros_like(rows["held"])
         if self.sends_up and compressor and gives.any():
-            numbers = {x: self.c.get(f"algorithm.{x}") for x in ("transmission", "levels", "eta", "omega", "noise")}
-            value, bits = compress(compressor, numbers, r.draws, r.draws.own(r.t), r.run.rounded_at(rows["private"]))
+            value, bits = self.compressed(compressor, r, r.draws.own(r.t), rows["private"])
             error = value - rows["private"]
             update_bits = np.where(rows["mixed"], update_bits, bits)
         held, private = rows["held"].copy(), rows["private"].copy()
-        for i in range(n):
-            if uploads[i] or gives[i]:
-                held[i], private[i] = -error[i] if gives[i] else 0, 0
+        clear = uploads | gives
+        held[clear], private[clear] = np.where(gives[:, None], -error, 0)[clear], 0
         for i in np.flatnonzero(gives):
             held[to[i]] = held[to[i]] + told[i] + error[i]
-        clear = uploads | gives
         gets = np.isin(np.arange(n), to[gives])
         rows["mixed"] = (rows["mixed"] & ~clear) | gives | gets
         # REPLACE (4.2).
         keeps_copy = self.sends_down and self.name != "fedmobile_local"
         offered, server = r.lied(rows["copy"] if keeps_copy else rows["x"], which=1), self.common["server"]
-        x, copy = rows["x"].copy(), rows["copy"].copy()
-        for i in range(n):
-            if downloads[i] or (takes[i] and downloads[source[i]]):
-                x[i], copy[i] = server, server
-            elif takes[i]:
-                x[i], copy[i] = offered[source[i]], offered[source[i]]
+        from_server = (downloads | (takes & downloads[source]))[:, None]
+        after = [np.where(takes[:, None], offered[source], rows[name]) for name in ("x", "copy")]
+        x, copy = (np.where(from_server, server, each) for each in after)
         rows["version"] = rows["version"][source]
         # Equations (2) and (3).
         after, loss = self.local_work(r, x)
@@ -859,12 +823,8 @@ class FedMobile(Algorithm):
         models = np.array([int((takes & (source == j)).sum()) for j in range(n)])
         messages = uploads.astype(int) + downloads + gives + models
         bits = WIDTH * r.size * (uploads.astype(int) + downloads + models) + gives * update_bits
-        heard = np.zeros((n, n), bool)
-        for i in range(n):
-            if gives[i]:
-                heard[to[i], i] = True
-            if takes[i]:
-                heard[i, source[i]] = True
+        heard, me = np.zeros((n, n), bool), np.arange(n)
+        heard[to[gives], me[gives]] = heard[me[takes], source[takes]] = True
         relays = np.where(gives, to, -1), np.where(takes, source, -1)
         return Stats(loss, messages, bits, heard, at_server=uploads | downloads, relays=relays)
 

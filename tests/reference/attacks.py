@@ -31,21 +31,16 @@ ATTACKS = {
 
 def to_all(c, vectors, attackers, active, noise):
     """[N, d], what clients send: attackers the same to everybody. ``noise()`` draws standard normal numbers [N, d]."""
-    name, said = c["attack.name"], np.array(vectors)
-    for j in np.flatnonzero(attackers):
-        if name == "sign_flip":
-            said[j] = -c["attack.flip_scale"] * vectors[j]
-        elif name == "scaled":
-            said[j] = c["attack.scale"] * vectors[j]
-        elif name == "constant":
-            said[j] = c["attack.value"]
-        elif name == "zero":
-            said[j] = 0
-        elif name == "gaussian":
-            said[j] = c["attack.deviation"] * noise()[j]
-        elif name == "mimic":
-            said[j] = vectors[next((i for i in range(len(vectors)) if active[i] and not attackers[i]), j)]
-    return said
+    honest = np.flatnonzero(np.array(active) & ~attackers)
+    lies = {
+        "sign_flip": lambda: -c["attack.flip_scale"] * vectors,
+        "scaled": lambda: c["attack.scale"] * vectors,
+        "constant": lambda: np.full_like(vectors, c["attack.value"]),
+        "zero": lambda: np.zeros_like(vectors),
+        "gaussian": lambda: c["attack.deviation"] * noise(),
+        "mimic": lambda: np.tile(vectors[honest[0]], (len(vectors), 1)) if len(honest) else vectors,
+    }.get(c["attack.name"], lambda: vectors)()
+    return np.where(attackers[:, None], lies, vectors)
 
 
 def to_one(c, own, honest, others, weights, liars, own_is_honest):

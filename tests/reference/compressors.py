@@ -25,17 +25,12 @@ def sparse_bits(size, count):
 def compress(name, numbers, draws, key, x):
     """(what is decoded [N, n], the bits of each client's message)."""
     n, size = x.shape
-    if name == "random_k":
-        count, words, found = kept(numbers["transmission"], size), draws.coordinate_words(key, size), np.zeros_like(x)
-        for i in range(n):
-            for at in sorted(range(size), key=lambda at, i=i: (words[i, at], at))[:count]:
-                found[i, at] = x[i, at]
-        return found, [sparse_bits(size, count)] * n
-    if name == "top_k":
+    if name in ("random_k", "top_k"):  # those with the smallest words, or the largest
         count, found = kept(numbers["transmission"], size), np.zeros_like(x)
+        last = draws.coordinate_words(key, size) if name == "random_k" else -np.abs(x)
         for i in range(n):
-            for at in sorted(range(size), key=lambda at, i=i: (-abs(x[i, at]), at))[:count]:
-                found[i, at] = x[i, at]
+            chosen = np.argsort(last[i], kind="stable")[:count]
+            found[i, chosen] = x[i, chosen]
         return found, [sparse_bits(size, count)] * n
     if name == "sign":
         scale = np.abs(x).mean(axis=1, keepdims=True)

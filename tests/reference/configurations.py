@@ -261,21 +261,15 @@ ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
-MEETING = {  # what reads or holds the state of others, where most faults were: every second draw has some together
-    "algorithm": ASYNCHRONOUS,
-    "aggregation": ("reputation", "ubar"),
-    "clock": ("at once", "in contact"),
-    "work": ("epochs", "equal epochs"),
-    "leaves": ("shared",),
-    "presence": ("markov", "poisson", "table"),
-    "newcomers": ("initial",),
-    "start": ("kept",),
-    "privacy": ("noisy",),
-    "cost": ("counted", "received bits"),
-}
-TOGETHER = (
-    ("algorithm", "aggregation", "clock"), ("aggregation", "work", "leaves"), ("algorithm", "presence", "clock"),
-    ("aggregation", "presence", "leaves"), ("start", "presence", "newcomers"), ("privacy", "presence", "cost"),
+JUDGING, AWAY, CLOCKS = ("reputation", "ubar"), ("markov", "table"), ("at once", "in contact")
+TOGETHER = (  # what reads or holds the state of others, where most faults were: most draws have one of these, in turn
+    {"algorithm": ("adpsgd", "push", "push_pull"), "aggregation": ("reputation",), "clock": CLOCKS,
+     "attack": ("sign_flip", "scaled", "constant")},
+    {"aggregation": JUDGING, "work": ("epochs", "equal epochs"), "leaves": ("shared",)},
+    {"algorithm": ASYNCHRONOUS, "presence": (*AWAY, "poisson"), "clock": CLOCKS},
+    {"aggregation": JUDGING, "presence": AWAY, "leaves": ("shared",)},
+    {"start": ("kept",), "presence": AWAY, "newcomers": ("initial",)},
+    {"privacy": ("noisy",), "presence": AWAY, "cost": ("counted", "received bits")},
 )  # fmt: skip
 REFUSED = 300  # refused pairs that are tried beside a draw
 ENOUGH = 20  # cases of a pair: runs of a drawn configuration
@@ -399,7 +393,7 @@ def of_refused(rng, pairs, refuses):
             yield one
 
 
-def drawn(rng, wanted, seen, refuses, grows=False, together=()):
+def drawn(rng, wanted, seen, refuses, grows=False, together=None):
     """Draws choices, with those of ``wanted`` among them, and many others that few draws have seen beside them.
 
     Args:
@@ -409,14 +403,14 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=()):
       refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
         since what is refused is judged too.
       grows: whether the matrix grows: then more seeds are drawn, and nothing but what it misses.
-      together: slots whose choices of `MEETING` come first, then what is wanted, if it fits them.
+      together: choices by slot, one of which each comes first, then what is wanted, if it fits them.
     """
-    clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
+    clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6) + 2 * bool(together)  # works of clocks take some
     any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
     choices, _ = fitting(rng, dict(wanted), clients, refuses)
     slots = set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
     if together:
-        met = completed(rng, {slot: rng.choice(MEETING[slot]) for slot in together})
+        met = completed(rng, {slot: rng.choice(names) for slot, names in together.items()})
         more = completed(rng, dict(wanted) | met)
         choices = met if refuses(configured(more, clients, rounds, 1)) else more
     if rng.random() < 0.8:

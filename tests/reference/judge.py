@@ -16,7 +16,18 @@ SCORES = 2e-4  # of a metric that is computed from models: sums over samples and
 SMALL = 3e-3  # values below are compared with this size: the distance of equal models is their rounding
 ROUNDING = 1e-7  # of the size of a model, by which single precision may be off
 ADAM = 3  # times as far apart: it divides by the size of a gradient, and so by that of a small one's rounding
-COUNTS = ("seconds", "joules", "survivors", "energy_left", "harvested", "attacker", "released_steps", "epsilon")
+COUNTS = (
+    "messages",
+    "bits",
+    "seconds",
+    "joules",
+    "survivors",
+    "energy_left",
+    "harvested",
+    "attacker",
+    "released_steps",
+    "epsilon",
+)
 SCORED = ("accuracy", "loss", "mean_model_accuracy", "mean_model_loss", "consensus_distance", "objective")
 LARGE = 1e6  # models of a run that explodes are not compared any longer
 
@@ -75,34 +86,32 @@ class Expected:
         parts, of = self.total(part), self.total(whole)
         return np.where(of > 0, parts / np.maximum(of, 1), np.nan)
 
+    def rejections(self, name):
+        some, of = self.total(name)
+        return np.array([some / of, of]) if of else np.full(2, np.nan)
+
     def values(self):
         """The metrics by name: exact ones, and (computed from models) those that are compared less sharply."""
         last, have = self.records[-1], set().union(*self.records)
-        exact = {"messages": self.scores["messages"], "bits": self.scores["bits"]}
-        for name in ("num_neighbours", "num_heard", "share_present", "contamination", "fell_back"):
-            if name in have:
-                exact[name] = self.mean(name)
-        for name in ("works",):
-            if name in have:
-                exact[name] = self.total(name)
-        if "staleness" in have:
-            exact["staleness"] = self.over_works("staleness")
-        for name in ("true_rejections", "false_rejections"):
-            if name in have:
-                bad, of = self.total(name)
-                exact[name] = np.array([bad / of, of]) if of else np.full(2, np.nan)
-        if "within_radius" in have:
-            exact["within_radius"], exact["outage"] = self.mean("within_radius"), self.share("outage", "within_radius")
-        if "link_rate" in have:
-            exact["link_rate"] = self.share("link_rate", "num_neighbours")
-        exact["lambda_2"] = lambda_2(last["mix"])
-        for name in ("links", "heard", "rejected", "present", "met_server", "relay_upload", "relay_download"):
-            if name in have:
-                exact[name] = np.stack([each[name] for each in self.records])
+        exact = {name: reduced(self) for name, reduced in REDUCED.items() if name in have}
+        exact |= {name: np.stack([each[name] for each in self.records]) for name in RECORDS if name in have}
         exact |= {name: self.scores[name] for name in COUNTS if name in self.scores}
+        exact["lambda_2"] = lambda_2(last["mix"])
         scored = {name: self.scores[name] for name in SCORED if name in self.scores}
         scored["train_loss"] = self.over_works("train_loss")
         return exact, scored
+
+
+MEANS = ("num_neighbours", "num_heard", "share_present", "contamination", "fell_back", "within_radius")
+REDUCED = {
+    **{name: lambda at, name=name: at.mean(name) for name in MEANS},
+    **{name: lambda at, name=name: at.rejections(name) for name in ("true_rejections", "false_rejections")},
+    "works": lambda at: at.total("works"),
+    "staleness": lambda at: at.over_works("staleness"),
+    "outage": lambda at: at.share("outage", "within_radius"),
+    "link_rate": lambda at: at.share("link_rate", "num_neighbours"),
+}
+RECORDS = ("links", "heard", "rejected", "present", "met_server", "relay_upload", "relay_download")
 
 
 def slow_run(batch, index, found, rounds=None):

@@ -1,4 +1,4 @@
-"""The mixing matrices of MADFL and DADFL in plain NumPy loops; mix[i, j] is the weight receiver i gives sender j."""
+"""The mixing matrices of MADFL and DADFL; mix[i, j] is the weight receiver i gives sender j."""
 
 import numpy as np
 
@@ -9,17 +9,17 @@ def metropolis_hastings(adjacency):
     >>> metropolis_hastings([[0, 1, 1], [1, 0, 0], [1, 0, 0]]).round(3).tolist()
     [[0.333, 0.333, 0.333], [0.333, 0.667, 0.0], [0.333, 0.0, 0.667]]
     """
-    n = len(adjacency)
-    degree = [sum(1 for j in range(n) if adjacency[i][j]) for i in range(n)]
-    mix = np.zeros((n, n))
-    for i in range(n):
-        given = 0.0
-        for j in range(n):
-            if adjacency[i][j]:
-                mix[i, j] = 1.0 / (1.0 + max(degree[i], degree[j]))
-                given += mix[i, j]
-        mix[i, i] = 1.0 - given
-    return mix
+    degree = np.count_nonzero(adjacency, axis=1)
+    mix = np.where(adjacency, 1 / (1 + np.maximum.outer(degree, degree)), 0.0)
+    return mix + np.diag(1 - mix.sum(axis=1))
+
+
+def shares(adjacency, amounts):
+    """Each one's share of an amount over the closed neighbourhood; without any, plain averaging."""
+    closed = np.asarray(adjacency, bool) | np.eye(len(adjacency), dtype=bool)
+    amounts = np.where(closed, np.asarray(amounts, float), 0.0)
+    total = amounts.sum(axis=1, keepdims=True)
+    return np.where(total > 0, amounts / np.where(total > 0, total, 1), closed / closed.sum(axis=1, keepdims=True))
 
 
 def fedavg(adjacency, num_samples):
@@ -28,17 +28,9 @@ def fedavg(adjacency, num_samples):
     >>> fedavg([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [1, 3, 0]).tolist()
     [[0.25, 0.75, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]
     """
-    n = len(adjacency)
-    mix = np.zeros((n, n))
-    for i in range(n):
-        closed = [j for j in range(n) if j == i or adjacency[i][j]]
-        total = sum(float(num_samples[j]) for j in closed)
-        if total == 0.0:
-            mix[i, i] = 1.0
-            continue
-        for j in closed:
-            mix[i, j] = float(num_samples[j]) / total
-    return mix
+    mine = np.eye(len(adjacency))
+    some = (np.asarray(adjacency, bool) + mine) @ np.asarray(num_samples, float) > 0
+    return np.where(some[:, None], shares(adjacency, num_samples), mine)
 
 
 def uniform(adjacency):
@@ -47,7 +39,7 @@ def uniform(adjacency):
     >>> uniform([[0, 1], [0, 0]]).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
-    return speed_aware(adjacency, [1.0] * len(adjacency), [0.0] * len(adjacency))
+    return shares(adjacency, np.ones(len(adjacency)))
 
 
 def speed_aware(adjacency, speed, ratio):
@@ -56,16 +48,8 @@ def speed_aware(adjacency, speed, ratio):
     >>> speed_aware([[0, 1], [1, 0]], [1, 3], [1.0, 0.0]).tolist()
     [[0.25, 0.75], [0.5, 0.5]]
     """
-    n = len(adjacency)
-    mix = np.zeros((n, n))
-    for i in range(n):
-        closed = [j for j in range(n) if j == i or adjacency[i][j]]
-        total = sum(float(speed[j]) for j in closed)
-        for j in closed:
-            even = 1 / len(closed)
-            share = float(speed[j]) / total if total > 0 else even
-            mix[i, j] = even + ratio[i] * (share - even)
-    return mix
+    even = uniform(adjacency)
+    return even + np.reshape(ratio, (-1, 1)) * (shares(adjacency, speed) - even)
 
 
 def automatic_ratio(adjacency, speed, radius):
@@ -86,8 +70,7 @@ def automatic_ratio(adjacency, speed, radius):
 def max_degree(adjacency):
     """W = I - L / (d_max + 1), L = D - A."""
     degree = np.sum(adjacency, axis=1)
-    laplacian = np.diag(degree) - np.asarray(adjacency, float)
-    return np.eye(len(degree)) - laplacian / (degree.max() + 1)
+    return np.eye(len(degree)) - (np.diag(degree) - np.asarray(adjacency, float)) / (degree.max() + 1)
 
 
 def lazy(adjacency):

@@ -42,6 +42,10 @@ class Round:
     def attacks(self, i):
         return self.links.attackers is not None and self.links.attackers[i]
 
+    def poisons(self, i):
+        """Whether a client learns from poisoned samples."""
+        return self.attacks(i) and ATTACKS[self.c["attack.name"]].poisons
+
     def steps(self, i):
         """The minibatches of a client's local steps; None: drawn in the step, or all samples."""
         if self.epochs is None:
@@ -54,8 +58,7 @@ class Round:
 
     def gradient(self, i, x, step, **more):
         """(loss, gradient) of a client; an attacker learns from its own samples, or not at all."""
-        poisons = self.attacks(i) and ATTACKS[self.c["attack.name"]].poisons
-        loss, g = self.task.gradient(i, x, self.t, step, attacks=poisons, **more)
+        loss, g = self.task.gradient(i, x, self.t, step, attacks=self.poisons(i), **more)
         if self.attacks(i) and not ATTACKS[self.c["attack.name"]].trains:
             g = np.zeros_like(g)
         return loss, self.run.rounded_at(g)
@@ -109,10 +112,10 @@ class Round:
             after[i, inside], used, alone[i] = combine(rule, near)
             rejected[i] = hears[i] & ~np.isin(np.arange(self.n), list(used)) & (not alone[i])
         if tells:
-            judged = hears & ~alone[:, None]
-            self.alone = alone if self.alone is None else self.alone | alone
-            self.judged = judged if self.judged is None else self.judged | judged
-            self.used = rejected if self.used is None else self.used | rejected
+            found = {"alone": alone, "judged": hears & ~alone[:, None], "used": rejected}
+            for name, new in found.items():  # of all exchanges of the round
+                before = getattr(self, name)
+                setattr(self, name, new if before is None else before | new)
         return after
 
     def judgement(self, i, own, exchanged):
@@ -122,8 +125,7 @@ class Round:
         whole = np.array(own)
         whole[self.task.exchanged] = exchanged
         batch = self.steps(i)[0] if self.epochs is not None else None
-        poisons = self.attacks(i) and ATTACKS[self.c["attack.name"]].poisons
-        loss = self.task.gradient(i, whole, self.t, 0, batch=batch, attacks=poisons)[0]
+        loss = self.task.gradient(i, whole, self.t, 0, batch=batch, attacks=self.poisons(i))[0]
         return np.float32(self.run.rounded(np.append(whole, loss))[-1])  # outputs of large models round small losses
 
     def lies(self, own, told, hears, mix):
@@ -134,13 +136,10 @@ class Round:
         inside = self.task.exchanged
         for i in range(self.n):
             heard = [j for j in np.flatnonzero(hears[i]) if np.isfinite(told[j][inside]).all()]
-            liars = [j for j in heard if self.attacks(j)]
-            others = [j for j in heard if not self.attacks(j)]
-            honest = [told[j][inside] for j in others]
-            lie = np.zeros_like(own[i])
-            weights = mix[i]
-            if self.c["algorithm.aggregation"] not in WEIGHING:
-                weights = np.full(self.n, 1 / (len(heard) + 1))
+            liars, others = [j for j in heard if self.attacks(j)], [j for j in heard if not self.attacks(j)]
+            honest, lie = [told[j][inside] for j in others], np.zeros_like(own[i])
+            weighs = self.c["algorithm.aggregation"] in WEIGHING
+            weights = mix[i] if weighs else np.full(self.n, 1 / (len(heard) + 1))
             lie[inside] = to_one(self.c, own[i][inside], honest, others, weights, liars, not self.attacks(i))
             found[i] = {j: lie for j in np.flatnonzero(hears[i]) if self.attacks(j)}
         return found

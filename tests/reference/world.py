@@ -43,14 +43,11 @@ class Links:
 
     def among(self, some):
         """Removes all links from and to the others, whose weights go to the receivers' own models."""
-        n = len(some)
-        for i, j in itertools.product(range(n), repeat=2):
-            if i != j and not (some[i] and some[j]):
-                self.mix[i, i] += self.mix[i, j]
-                self.mix[i, j] = 0.0
-                for links in (self.hears, self.in_range, self.in_radius, self.outage):
-                    if links is not None:
-                        links[i, j] = False
+        kept = some[:, None] & some
+        self.mix = given_back(self.mix, ~kept & ~np.eye(len(some), dtype=bool))
+        for name in ("hears", "in_range", "in_radius", "outage"):
+            if (links := getattr(self, name)) is not None:
+                setattr(self, name, links & kept)
         if self.at_server is not None:
             self.at_server = self.at_server & some
         if self.partner is not None:
@@ -58,6 +55,12 @@ class Links:
         if self.renewed is not None:  # who hears its teacher no more goes on with its own model
             self.renewed = {i: j for i, j in self.renewed.items() if i == j or (some[i] and some[j])}
         return self
+
+
+def given_back(mix, removed):
+    """The weights where those of some links, [N, N] bool, go to the receivers' own models."""
+    lost = np.where(removed, mix, 0.0)
+    return mix - lost + np.diag(lost.sum(axis=1))
 
 
 # Contact.
@@ -212,11 +215,9 @@ class World:
         heard, snr = met.copy(), None
         if c["radio.burst"] > 0:
             begin, end, drawn = c["radio.burst"], c["radio.burst_end"], self.draws.bursts(t)
-            chance = [begin / (begin + end), begin, 1 - end]
-            for i, j in itertools.permutations(range(n), 2):
-                bad = drawn[i, j] < chance[self.known[i, j]]
-                self.known[i, j] = (2 if bad else 1) if met[i, j] else 0
-                heard[i, j] &= self.known[i, j] != 2
+            bad = drawn < np.array([begin / (begin + end), begin, 1 - end])[self.known]
+            self.known = np.where(met, 1 + bad, 0)
+            heard &= self.known != 2
         if c["radio.name"] == "log_distance":
             heard, snr, reach = self.signals(t, seen, heard, np.sqrt(squared), reach)
         if c["radio.name"] != "disc" or c["radio.burst"] > 0:
@@ -227,10 +228,8 @@ class World:
             if c["radio.rate"] == "shannon":
                 bits = c["radio.width"] * np.log2(1 + 10 ** ((snr - c["radio.gap"]) / 10))
             if c["radio.sharing"] == "turns":
-                contenders = [1 + int(row.sum()) for row in heard]
-                for j in range(n):
-                    most = max(contenders[k] for k in range(n) if k == j or heard[j, k])
-                    bits[:, j] = bits[:, j] / most
+                contenders = 1 + heard.sum(axis=1)
+                bits = bits / np.where(heard | np.eye(n, dtype=bool), contenders, 0).max(axis=1)
             elif c["radio.sharing"] == "interference":
                 bits = bits * c["radio.activity"]
             links.rate = np.where(heard, bits, 0.0)
@@ -320,8 +319,4 @@ class World:
             ratio = automatic_ratio(hears, speed, self.radius) if auto else np.full(self.n, self.c["network.ratio"])
             return speed_aware(hears, speed, ratio)
         mix = {"metropolis_hastings": metropolis_hastings, "max_degree": max_degree, "lazy": lazy}[rule](contact)
-        for i, j in itertools.permutations(range(self.n), 2):
-            if contact[i, j] and not hears[i, j]:
-                mix[i, i] += mix[i, j]
-                mix[i, j] = 0.0
-        return mix
+        return given_back(mix, contact & ~hears)

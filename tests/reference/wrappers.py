@@ -6,10 +6,12 @@ From the inside to the outside: the server (FedMobile 7 and appendix A), presenc
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from tests.reference.graphs import reachable
 from tests.reference.mixing import metropolis_hastings
 from tests.reference.world import Links
 
@@ -29,6 +31,9 @@ class Wrapper:
     def there(self, seen):
         """Who can be in contact in the coming round."""
         return self.inner.there(seen)
+
+    def links(self, t, seen):
+        return self.inner.links(t, seen)
 
     def observe(self, t, seen, heard, stats, joules):
         """Looks at a round that is over."""
@@ -69,12 +74,17 @@ class Meetings(Wrapper):
         return of_pairs(partner, now, self.last.copy(), told)
 
 
+def in_range(position, units, reach):
+    """Who is in the range of a unit, whose places are a text x,y;x,y."""
+    places = np.array([[float(v) for v in place.split(",")] for place in units.split(";")])
+    squared = ((position[:, None] - places) ** 2).sum(axis=2).min(axis=1)
+    return squared <= reach**2 * (1 + 1e-6)
+
+
 def of_pairs(partner, at_server, last, following):
     """The links of disjoint pairs: one half for each of the two."""
-    n = len(partner)
-    hears = np.zeros((n, n), bool)
-    for i, j in enumerate(partner):
-        hears[i, j] = i != j
+    alone = np.eye(len(partner), dtype=bool)
+    hears = alone[partner] & ~alone
     mix = np.where(hears, 0.5, 0.0) + np.diag(np.where(hears.any(axis=1), 0.5, 1.0))
     return Links(hears, mix, at_server=at_server, last_server=last, next_server=following, partner=partner)
 
@@ -83,12 +93,10 @@ class Roadside(Wrapper):
     """Clients meet the server while they are in the range of a unit (FedMobile appendix A)."""
 
     def start(self):
-        self.units = np.array([[float(v) for v in p.split(",")] for p in self.c["server.units"].split(";")])
         self.last, self.met = np.full(self.n, BEFORE), np.zeros(self.n, int)
 
     def near(self, position, there):
-        within = [min(np.linalg.norm(p - u) for u in self.units) ** 2 for p in position]
-        now = np.array(within) <= self.c["server.unit_range"] ** 2 * (1 + 1e-6)
+        now = in_range(position, self.c["server.units"], self.c["server.unit_range"])
         return now if there is None else now & there
 
     def links(self, t, seen):
@@ -157,13 +165,10 @@ class Presence(Wrapper):
         if c["presence.newcomers"] == "initial":
             links.renewed = {i: i for i in np.flatnonzero(comes)}
         elif c["presence.newcomers"] == "neighbour":
-            self.waits, links.renewed = (self.waits & now) | comes, {}
-            for i in np.flatnonzero(self.waits):
-                teachers = [j for j in range(self.n) if links.hears[i, j] and not self.waits[j]]
-                if teachers:
-                    links.renewed[i] = teachers[0]
-            for i in links.renewed:
-                self.waits[i] = False
+            self.waits = (self.waits & now) | comes
+            teachers = {i: np.flatnonzero(links.hears[i] & ~self.waits) for i in np.flatnonzero(self.waits)}
+            links.renewed = {i: known[0] for i, known in teachers.items() if len(known)}
+            self.waits[list(links.renewed)] = False
         if c["presence.absent"] == "idle":
             links.active = now if links.active is None else now & links.active
         self.was, self.before = now, self.says
@@ -193,10 +198,8 @@ class Battery(Wrapper):
         c = self.c
         gathered = np.full(self.n, c["energy.harvest"])
         if c["energy.chargers"]:
-            units = [[float(v) for v in p.split(",")] for p in c["energy.chargers"].split(";")]
-            for i, place in enumerate(seen["position_after"]):
-                near = min(np.linalg.norm(place - np.array(unit)) for unit in units)
-                gathered[i] += c["energy.charge"] if near**2 <= c["energy.charger_range"] ** 2 * (1 + 1e-6) else 0.0
+            near = in_range(seen["position_after"], c["energy.chargers"], c["energy.charger_range"])
+            gathered = gathered + c["energy.charge"] * near
         due = self.first + self.harvested - joules
         self.harvested = self.harvested + np.clip(gathered, 0, np.maximum(self.capacity - due, 0))
         self.left = self.first + self.harvested - joules
@@ -223,11 +226,12 @@ class Clocks(Wrapper):
             can = there if self.asynchronous else ends
             ends = ends & np.array([any(links.hears[i, j] and can[j] for j in range(self.n)) for i in range(self.n)])
         if not self.asynchronous:
-            stay = links.audible.copy(), links.in_radius, links.outage, links.renewed  # who computes stays there
-            links.in_range = links.in_radius = links.outage = links.renewed = None
-            links.among(ends)
-            links.in_range, links.in_radius, links.outage, links.renewed = stay
-            links.active = ends
+            stay = {"in_range": links.audible.copy()} | {
+                k: getattr(links, k) for k in ("in_radius", "outage", "renewed")
+            }
+            links = replace(
+                replace(links, **dict.fromkeys(stay)).among(ends), **stay, active=ends
+            )  # who computes stays
         self.remain = np.where(ends, self.slots, self.remain)
         links.finishes = ends
         return links
@@ -242,9 +246,6 @@ class Account(Wrapper):
 
     def start(self):
         self.steps, self.released = np.zeros(self.n, int), np.zeros(self.n, int)
-
-    def links(self, t, seen):
-        return self.inner.links(t, seen)
 
     def observe(self, t, seen, heard, stats, joules):
         before = self.steps
@@ -286,14 +287,6 @@ class Picks(Wrapper):
         links.in_range = links.audible.copy()
         links.hears, links.mix = kept & turn, mix if turn else np.eye(self.n)
         return links
-
-
-def reachable(hears):
-    """[N, N], who reaches whom along the links."""
-    found = hears | np.eye(len(hears), dtype=bool)
-    for _ in range(len(hears)):
-        found = found | ((found.astype(int) @ found.astype(int)) > 0)
-    return found
 
 
 class Attacked(Wrapper):
