@@ -148,7 +148,7 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
     path, paths = experiment.select, selected_fields(experiment.select)
     if not paths:
         return
-    swept = {name for axis in parse_axes(experiment.sweep) for name in axis}
+    swept = all_points[0].overrides
     if len(set(paths)) < len(paths) or any(p not in swept or check_key(p).type not in (int, float) for p in paths):
         raise UserError(
             f"select is {path!r}; it must be an axis of numbers of the sweep, or several with commas, and the sweep is "

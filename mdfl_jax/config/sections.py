@@ -178,11 +178,7 @@ class TraceConfig:
         part="streets",
     )
     start: float = _of_trace(
-        0.0,
-        "seconds of the trace to skip at its beginning (rounds to skip, for a list round,i,j)",
-        at_least=0,
-        finite=True,
-        traced=True,
+        0.0, "seconds to skip at its beginning (rounds, for a list round,i,j)", at_least=0, finite=True, traced=True
     )
     at_end: str = _of_trace("refuse", "what follows a trace that is too short", names=("refuse", *AT_END), traced=True)
     gaps: str = _of_trace(
@@ -226,6 +222,9 @@ X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 EPOCH_STEPS = ("own", "equal")
+FORMS_OF_LINKS = ("auto", "dense", "lists")
+JUDGED = ("clients", "global")
+_EXPONENTIAL, _FALLING = "algorithm.lr_schedule=exponential", "algorithm.lr_schedule=cosine,exponential"
 
 
 @dataclass(frozen=True)
@@ -256,9 +255,7 @@ class DataConfig:
     crop: int = _of_samples(0, "largest random shift of training images, in pixels", at_least=0, at_most=64)
     flip: bool = _of_samples(False, "training images are mirrored with probability one half")
     normalize: str = _of_samples(
-        "auto",
-        "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
-        names=MODES,
+        "auto", "auto: channels, float features and targets by training mean and deviation; none: nothing", names=MODES
     )
 
 
@@ -298,19 +295,9 @@ class AlgorithmConfig:
     optimizer: str = field("sgd", "local optimiser", names=OPTIMIZERS)
     lr_schedule: str = field("constant", "how the learning rate changes over the local steps", names=LR_SCHEDULES)
     lr_final: float = field(
-        0.0,
-        "last factor of the cosine, or lower limit of the exponential",
-        at_least=0,
-        at_most=1,
-        part="algorithm.lr_schedule=cosine,exponential",
+        0.0, "last factor of the cosine, or lower limit of the exponential", at_least=0, at_most=1, part=_FALLING
     )
-    lr_decay: float = field(
-        0.99,
-        "factor of the exponential for each step",
-        above=0,
-        below=1,
-        part="algorithm.lr_schedule=exponential",
-    )
+    lr_decay: float = field(0.99, "factor of the exponential for each step", above=0, below=1, part=_EXPONENTIAL)
     batch_size: int = field(
         0, "samples in a minibatch, drawn with replacement unless local work is epochs; 0: full batch", at_least=0
     )
@@ -343,10 +330,7 @@ class EngineConfig:
     """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
 
     runs_per_batch: int = field(
-        0,
-        "runs (point x seed) that are on the devices together; 0: the seeds of a point, at least 8",
-        at_least=0,
-        in_runs=False,
+        0, "runs on the devices together; 0: the seeds of a point, at least 8", at_least=0, in_runs=False
     )
     runs_at_once: int = field(
         0, "runs of a device mapped together; 0: one on CPU or if one run fills an accelerator, else all", at_least=0
@@ -367,9 +351,8 @@ class EngineConfig:
     remat: bool = field(False, "compute stages again for the gradient instead of storing them")
     links: str = field(
         "auto",
-        "form of the links: dense (matrices N x N) or neighbour lists; auto: lists for more than 512 clients, if they "
-        "are short",
-        names=("auto", "dense", "lists"),
+        "form: dense (N x N) or neighbour lists; auto: lists for more than 512 clients, if short",
+        names=FORMS_OF_LINKS,
     )
     max_neighbours: int = field(
         0, "neighbours that a list can hold; 0: as many as the movement of all runs needs", at_least=0
@@ -392,8 +375,7 @@ class EngineConfig:
     record_positions: bool = field(True, "record the clients' places in every round, for maps")
     record_mib: float = field(
         8.0,
-        "with the places, record links, meetings, relays and destinations of every round, for maps, if they take at "
-        "most this many MiB of a run; 0: places only",
+        "most MiB of a run for links, meetings and so on of every round, for maps; 0: places only",
         at_least=0,
         finite=True,
     )
@@ -433,17 +415,11 @@ class Experiment:
     eval_samples: int = field(0, "test samples on which they are evaluated there, a sample; 0: all", at_least=0)
     target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1, in_runs=False)
     judged: str = field(
-        "clients",
-        "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
-        names=("clients", "global"),
+        "clients", "whose accuracy is measured: the clients' models, or only the global (else mean) one", names=JUDGED
     )
     save: str = field("", "models to keep in files: final or every:K rounds; empty: none")
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
-    loggers: str = field(
-        "",
-        "tools that draw the study while it runs, separated by commas: 'tensorboard,wandb'; empty: none",
-        in_runs=False,
-    )
+    loggers: str = field("", "tools that draw the study while it runs: 'tensorboard,wandb'; empty: none", in_runs=False)
     stop_std: float = field(
         0.0,
         "for tasks with an objective: a run ends when its deviation over three rounds is below this; 0: never",
@@ -451,9 +427,7 @@ class Experiment:
         finite=True,
     )
     diverged_norm: float = field(
-        NORM,
-        "a run has diverged, and ends, once the norm of a client's parameters is above this; inf: not finite",
-        above=0,
+        NORM, "a run ends, diverged, once the norm of a client's parameters is above this; inf: not finite", above=0
     )
     select: str = field(
         "", "swept fields, separated by commas, whose best values are reported: 'algorithm.lr'", in_runs=False

@@ -69,13 +69,12 @@ def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
       given: The fields that the user has set, as in `plan`.
     """
     experiments = [point.experiment for point in study.points]
-    found = {line: None for path, line in told_idle(experiments).items() if given is None or path in given}
-    found |= dict.fromkeys(line for one in experiments for line in (*notes(one), *member_notes(one)))
-    found |= dict.fromkeys(filter(None, (line(one) for one in experiments for line in (few_heard, outnumbered))))
-    found |= dict.fromkeys(line for one in experiments for line in graph_notes(one))
-    told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
-    found |= dict.fromkeys((*_never_carried(study), *told))
-    return list(found)
+    lines = [line for path, line in told_idle(experiments).items() if given is None or path in given]
+    for one in experiments:
+        lines += [*notes(one), *member_notes(one), few_heard(one), outnumbered(one), *graph_notes(one)]
+    lines += [*_never_carried(study), *_targets(study), *_beyond_the_data(study)]
+    lines += [*study.traces, *_absent(study), *study.pretrained]
+    return list(filter(None, dict.fromkeys(lines)))
 
 
 def _attacked(study: Study) -> list[str]:
