@@ -89,12 +89,11 @@ def _asked() -> str:
     given = [name for name, value in values.items() if value not in (None, False, "", [])]
     asked = next((name for name in ("figure", "follow") if name in given), "report")
     for name in given:
-        if name in TAKES[asked]:
-            continue
-        if name in TAKES or name in TAKES["report"]:
+        if name not in TAKES[asked] and name in (*TAKES, *TAKES["report"]):
             writes = "the page alone" if asked == "follow" else "no report"
             raise UserError(f"--{asked} writes {writes}, so it cannot be combined with --{name}")
-        raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
+        if name not in TAKES[asked]:
+            raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
     if values["figure"] == "list" and values["to"]:
         raise UserError(f"--figure=list prints the names of the figures, so --to={values['to']} has no effect")
     if asked == "figure" and values["figure"] != "list" and not values["to"]:
@@ -112,17 +111,6 @@ def _read(dirs: Sequence[Path]) -> Results:
     return Results.read(dirs[0]).shown(_X.value or "")
 
 
-def _given_out(out: Path) -> Path:
-    """Return the folder or the file of --out.
-
-    Raises:
-      UserError: if the folder that it is in does not exist.
-    """
-    if not out.parent.is_dir():
-        raise UserError(f"--out={out}: there is no folder {str(out.parent)!r}")
-    return out
-
-
 def _default_folder(dirs: Sequence[Path]) -> Path:
     """Return the folder of a comparison beside that of the first study: compare-A-B."""
     first = dirs[0] if dirs[0].name not in ("", "..") else dirs[0].resolve()
@@ -137,7 +125,9 @@ def _write(run: Results, dirs: Sequence[Path]) -> Path:
     Raises:
       UserError: if the folder of the report holds another study, or if it cannot be written.
     """
-    out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+    out = Path(_OUT.value) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+    if _OUT.value and out is not None and not out.parent.is_dir():
+        raise UserError(f"--out={out}: there is no folder {str(out.parent)!r}")
     if out is not None and (out / CONFIG).exists():
         raise UserError(f"--out={out}: it holds a study; choose another folder")
     is_page = out is not None and out.suffix == ".html"

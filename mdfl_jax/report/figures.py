@@ -199,7 +199,7 @@ class Plots:
         return list(self)
 
     def __repr__(self) -> str:
-        docs = {name: (FIGURES[name].__doc__ or "").split("\n")[0] for name in list(self)[1:]}
+        docs = dict(list_figures(self._results.shown("")))
         lines = ["curves(metric='accuracy', x='round', ax=None): Draws a metric of every sweep point as a curve."]
         return "\n".join(["The figures of this study:", *lines, *(f"{name}(): {doc}" for name, doc in docs.items())])
 

@@ -6,7 +6,7 @@ file with the numbers behind it.
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import rcParams
@@ -277,19 +277,6 @@ def axis_on_page(scale: Scale) -> dict[str, Any]:
     elif scale.bounds is not None and scale.bounds[0] == 0 and not scale.log:
         axis["rangemode"] = "tozero"
     return axis
-
-
-class Drawable(Protocol):
-    """What a panel may return: it draws itself on paper and on the page, and has its numbers."""
-
-    def figure(self) -> Figure:
-        """Draw with Matplotlib."""
-
-    def on_page(self) -> dict[str, Any]:
-        """Return the data for assets/multiples.js."""
-
-    def numbers(self) -> list[Sequence[Any]]:
-        """Return the numbers as rows of a table, the header first."""
 
 
 class Picture(NamedTuple):

@@ -30,7 +30,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.registry import Registry, caller
-from mdfl_jax.report.picture import Drawable
 from mdfl_jax.results.results import Results, kept
 
 Make = TypeVar("Make", bound=Callable[..., "Chart"])
@@ -128,7 +127,7 @@ def figure(
     chart: Callable[..., Chart] | None = None,
     numbers: Callable[..., Sequence[Sequence[Any]]] | None = None,
     of: Callable[[Results], Any] | None = None,
-) -> Callable[[Callable[..., Drawable | Figure]], Callable[[Results], Figure]]:
+) -> Callable[[Callable[..., Any]], Callable[[Results], Figure]]:
     """Return a decorator that registers what a function returns, a `Picture` or a Matplotlib figure, as a panel.
 
     Args:
@@ -151,7 +150,7 @@ def figure(
     """
     origin = caller()
 
-    def add(draw: Callable[..., Drawable | Figure]) -> Callable[[Results], Figure]:
+    def add(draw: Callable[..., Any]) -> Callable[[Results], Figure]:
         functions = {"draw": draw, "caption": caption, "chart": chart, "numbers": numbers}
         made = Panel(title or _in_words(name), place, functions, applies, of)
         FIGURES.register(name, origin=origin)(made)

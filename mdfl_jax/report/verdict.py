@@ -217,13 +217,11 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     aim = f"the target of {100 * target:g} %"
     reached = {point["id"]: point["rounds_to_target"] for point in points if point.get("rounds_to_target") is not None}
     if not reached:
-        return [f"{'It does not reach' if len(points) == 1 else 'No sweep point reaches'} {aim}."]
+        return [f"No sweep point reaches {aim}."]
     soonest = min(reached.values())
     if len(points) == 1:
         return [f"It reaches {aim} in round {soonest}."]
     first = [names[name] for name, at in reached.items() if at == soonest]
-    if len(first) == len(points):
-        return [f"All sweep points reach {aim} in round {soonest}."]
     who = enumerated(first) if len(first) <= _FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} sweep points reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]

@@ -116,10 +116,6 @@ def _describe_progress(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at
     ]
     late = [str(p["id"]) for p in manifest["points"] if max(ends.get(p["id"], [-1])) < at]
     said += [f"These points have not reached it yet: {_named(late)}."] if late else []
-    some = {name: sum(end >= at for end in of) for name, of in ends.items()}
-    most = max(some.values())
-    fewer = [f"{name} ({count})" for name, count in some.items() if 0 < count < most]
-    said += [f"In these points fewer than {most} seeds have reached it: {_named(fewer)}."] if fewer else []
     return tuple(said)
 
 

@@ -41,7 +41,6 @@ def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
     said = " ".join(run.remarks)
     assert "of its 12 runs 4 have ended and 2 are under way" in said
     assert "These points have not reached it yet: dam; dcm." in said
-    assert "In these points fewer than 3 seeds have reached it: random_movement (1)." in said
 
 
 def test_a_study_that_has_only_begun_and_a_broken_line_are_told(tmp_path):

@@ -191,7 +191,6 @@ def compare(studies: Sequence[Results], baseline: str = "", x_axis: str = "") ->
         "points": list(itertools.chain(*manifest_points)),
         "seeds": sorted({seed for study, p in parts for seed in study.seeds_of(p)}),
     }
-    x, of_x = _x_axis(named, x_axis)
     own = [f"{name}: {study.remarks[0]}" for name, study in named.items() if study.remarks]
     found = Results(
         manifest,
@@ -199,8 +198,8 @@ def compare(studies: Sequence[Results], baseline: str = "", x_axis: str = "") ->
         list(itertools.chain(*(_renamed(study.lines, "point", of) for study, of in zip(studies, ids)))),
         {},
         studies[0].workdir,
-        x_axis=x,
-        remarks=(*own, *_unlike(named), *remarks, *of_x),
+        x_axis=_x_axis(named, x_axis),
+        remarks=(*own, *_unlike(named), *remarks),
         parts=tuple(parts),
     )
     return dataclasses.replace(found, pairing=pairs_of(found))
@@ -257,26 +256,23 @@ def _outcomes_at(study: Results, at: int | None) -> list[dict[str, Any]]:
     return found
 
 
-def _x_axis(studies: Mapping[str, Results], wanted: str) -> tuple[str, list[str]]:
-    """Return the x axis of the accuracy curves, and what to say of it.
+def _x_axis(studies: Mapping[str, Results], wanted: str) -> str:
+    """Return the x axis of the accuracy curves: the wanted one, or else the rounds if a study lacks the usual one.
 
     Raises:
       UserError: if there is no such axis, or if a study has not recorded it.
     """
     x = wanted or next(iter(studies.values())).x_axis
-    axes = {name: metric for study in studies.values() for name, metric in study.x_axes.items()}
-    known = [ROUNDS, *axes]
-    if x not in known:
-        raise UserError(f"the x axis is {x!r}; these studies have {', '.join(known)}")
-    key = "" if x == ROUNDS else axes[x].key
-    lack = [name for name, study in studies.items() if any(key not in c.values for c in study.curves.values())]
-    if not key or not lack:
-        return x, []
-    if wanted:
+    axes = {name: metric.key for study in studies.values() for name, metric in study.x_axes.items()}
+    if x not in (ROUNDS, *axes):
+        raise UserError(f"the x axis is {x!r}; these studies have {', '.join([ROUNDS, *axes])}")
+    has = lambda study: x == ROUNDS or all(axes[x] in curve.values for curve in study.curves.values())  # noqa: E731
+    lack = [name for name, study in studies.items() if not has(study)]
+    if lack and wanted:
         raise UserError(
-            f"the x axis is {x!r}, which {', '.join(lack)} has not recorded; choose another, such as {ROUNDS}"
+            f"the x axis is {x!r}, which {', '.join(lack)} has not recorded; choose another, such as rounds"
         )
-    return ROUNDS, [f"{', '.join(lack)} has not recorded {x}, so the x axis is the rounds."]
+    return ROUNDS if lack else x
 
 
 def _unlike(studies: Mapping[str, Results]) -> list[str]:

@@ -107,7 +107,7 @@ def ink_on(share: float, colours: str) -> str:
 
 
 class Matrices(NamedTuple):
-    """Matrices beside each other with one scale of colours (`mdfl_jax.report.picture.Drawable`).
+    """Matrices beside each other with one scale of colours; they have the functions of a `Picture`.
 
     Attributes:
       x, y: the titles of the columns and of the rows.

@@ -134,7 +134,7 @@ def in_blocks(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 _MOST_POINTS = 12  # sweep points in the panel; others would hide each other
-MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a distribution
+MOST_TIMES = 50  # values of a line over the rounds
 
 
 class View(NamedTuple):
@@ -211,19 +211,11 @@ def _statistics(contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | N
         "components": in_blocks(groups, MOST_TIMES),
         "degree": in_blocks(degree, MOST_TIMES),
         "windows": (lengths, 100 * share_connected(windows, lengths)),
-        "gaps": _thinned(*at_least(seen.gaps)),
-        "durations": _thinned(*at_least(seen.contacts)),
+        "gaps": at_least(seen.gaps),
+        "durations": at_least(seen.contacts),
     }
     typical = {"groups": float(groups.mean()), "degree": float(degree.mean()), "window": sure_length(windows)}
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
-
-
-def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keep at most `MOST_STEPS` steps of a distribution, at equal ratios, with the first and the last."""
-    if not len(x):
-        return x, y
-    kept = np.unique(np.geomspace(1, len(x), min(len(x), MOST_STEPS)).round().astype(int)) - 1
-    return x[kept], y[kept]
 
 
 def _caption(study: Results, shown: Measured) -> str:
