@@ -45,9 +45,13 @@ def is_own(file: str) -> bool:
     """Tell whether a file of code is the user's own: no file of this package, of Python or of an installed package.
 
     Args:
-      file: the name of the file, as code objects have it. Names such as "<string>" are not files of the user.
+      file: the name of the file, as code objects have it. Names such as "<string>", and the Cython sources of
+        installed packages, are not files of the user.
+
+    >>> is_own("my_rule.py"), is_own("pandas/_libs/parsers.pyx")
+    (True, False)
     """
-    if file.startswith("<"):
+    if file.startswith("<") or file.endswith(".pyx"):
         return False
     path = os.path.realpath(file)
     installed = any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))

@@ -55,12 +55,15 @@ def whole(text: str) -> int:
         return int(number)
 
 
-def number_rows(text: str, kind: Callable[[str], float], may_count: bool = False) -> list[tuple[int, list[float]]]:
+def number_rows(
+    text: str, kind: Callable[[str], float], allowed: str, may_count: bool = False
+) -> list[tuple[int, list[float]]]:
     """Read a table of numbers (`mdfl_jax.core.tables.Rows`). Its header is skipped.
 
     Args:
       text: the text of its file.
       kind: `whole` or ``float``, which reads a number.
+      allowed: what the file may be, for errors.
       may_count: whether the first row may have another length, if it is one number.
 
     Returns:
@@ -70,14 +73,17 @@ def number_rows(text: str, kind: Callable[[str], float], may_count: bool = False
       UserError: for a text without rows, or for a row with a word or with another length; the message has its line.
     """
     rows = []
-    for line, cells in Rows(text.splitlines(), at_line, may_count=may_count):
-        try:
-            rows.append((line, [kind(cell) for cell in cells]))
-        except ValueError:
-            what = f"{'whole ' if kind is whole else ''}numbers with commas or blanks between"
-            raise UserError(f"line {line}: {','.join(cells)[:40]!r} is not of {what}") from None
-    if not rows:
-        raise UserError("it holds no line of numbers")
+    try:
+        for line, cells in Rows(text.splitlines(), at_line, may_count=may_count):
+            try:
+                rows.append((line, [kind(cell) for cell in cells]))
+            except ValueError:
+                what = f"{'whole ' if kind is whole else ''}numbers with commas or blanks between"
+                raise UserError(f"line {line}: {','.join(cells)[:40]!r} is not of {what}") from None
+        if not rows:
+            raise UserError("it holds no line of numbers")
+    except UserError as error:
+        raise UserError(f"{error}; allowed: {allowed}") from None
     return rows
 
 

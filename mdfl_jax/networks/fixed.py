@@ -335,7 +335,9 @@ def read_matrices(
                 raise UserError(f"it must hold one array, and holds {len(arrays)} ({held})")
             table = _of_array(*arrays.values())
         else:
-            rows = number_rows(read_text(path, any_encoding=True), float, may_count=True)
+            others = ", ".join((*_ARRAYS, ".mtx", *GRAPH_FILES))
+            allowed = f"lines i,j or i,j,weight, a matrix N x N, or a file that ends in {others}"
+            rows = number_rows(read_text(path, any_encoding=True), float, allowed, may_count=True)
             table = _of_text(rows, num_clients, directed, said)
         num_clients = num_clients or table.shape[-1]
         if table.shape[1:] != (num_clients, num_clients) and table.ndim == 3 and table.shape[1] == table.shape[2]:

@@ -99,7 +99,7 @@ def test_what_is_not_there_is_told_by_where_it_was_set(tmp_path, monkeypatch):
     assert refused("mnits", str(tmp_path)) == (
         "unknown data.name 'mnits' (did you mean 'mnist'?); known: digits, fashion_mnist, hf:<folder>, mnist, "
         "python_topics, tfds:<name>;"
-        f" no file {str(tmp_path / 'mnits.npz')!r}"
+        f" no file {str(tmp_path / 'mnits.npz')!r}, nor one in the format csv or idx or leaf"
     )
     assert refused(f"{tmp_path}/none.here.npz").endswith(f"data.dir={tmp_path} data.name=none.here")  # a name, no path
     monkeypatch.setenv("MDFL_DATA_DIR", str(tmp_path))
@@ -245,7 +245,8 @@ def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
     start = time.perf_counter()
     line = refused("cifar10", str(tmp_path))
     assert time.perf_counter() - start < 10
-    assert f"no file {str(tmp_path / 'cifar10.npz')!r}; docs/data.md, 'Your own data', shows how to make it" in line
+    assert f"no file {str(tmp_path / 'cifar10.npz')!r}, nor one in" in line
+    assert "; docs/data.md, 'Your own data', shows how to make it" in line
     assert f"a folder cifar10 that another machine has prepared belongs into {tmp_path}" in line
     assert "cifar10" not in os.listdir(tmp_path)
 

@@ -99,6 +99,7 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
         ("0 1 0.1\n1 2 0.1\n1 0 0.2\n2 3 .1\n", "line 3: the weight of 1,0 is 0.2, and was 0.1 before"),
         (f"{2**60} {2**60 + 1}\n", f"it names the client {2**60}; a whole number must be below 2^53"),
         ("0 1\n1 7\n", "line 2: client 7 is unknown; clients are 0 to 3"),
+        ("dear all,\nmine\n", "first line has 2; allowed: lines i,j or i,j,weight, a matrix N x N, or a file"),
         ("0 1 2 3 4\n", "1 rows of 5 columns; a matrix must be square, an edge list i,j or i,j,w"),
     ],
 )

@@ -20,6 +20,7 @@ from mdfl_jax.storage.given import read_text
 
 HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
+_KINDS = "a column of owners, a row of counts or indices for each client, .npz, files of FedLab, FedML or PFLlib"
 _NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz file
 _MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
 
@@ -65,7 +66,7 @@ def _read(path: str, notes: list[str]) -> tuple[np.ndarray, str]:
         elif path.endswith(".json"):
             found = _of_json(text, where)
         else:
-            found = np.array([row for _, row in number_rows(text, whole)], np.int64)
+            found = np.array([row for _, row in number_rows(text, whole, _KINDS)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
         _refuse(where, f"it holds {found.dtype} {list(found.shape)}")

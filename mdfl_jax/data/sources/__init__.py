@@ -26,7 +26,7 @@ from mdfl_jax.data.dataset import (
     rank_in_group,
     subset,
 )
-from mdfl_jax.data.formats import NO_COLUMNS, Format, TableColumns, in_order
+from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, Format, TableColumns, in_order
 from mdfl_jax.storage.given import GIVEN, keep_known
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
@@ -341,4 +341,6 @@ def _missing(name: str, directory: str) -> str:
             f"{unknown}; another name is that of a file <data.dir>/<name>.npz, and neither data.dir nor the environment"
             f" variable MDFL_DATA_DIR is set{_how_to_get(name)}{PREPARED.lacks()}"
         )
-    return f"{unknown}; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}{PREPARED.lacks()}"
+    others = " or ".join(known for known in FORMATS if known != "npz")
+    tried = f"no file {os.path.join(path, name + '.npz')!r}, nor one in the format {others}"
+    return f"{unknown}; {tried}{_how_to_get(name)}{PREPARED.lacks()}"

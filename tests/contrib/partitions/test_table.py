@@ -57,7 +57,7 @@ def test_files_of_tables(tmp_path):
         ("owner\n2\n-1\n0\n", [2, -1, 0]),
         ("zero, one\n 1, 0\n", [[1, 0]]),
         ("", "it holds no line of numbers"),
-        ("0\n1.5\n", "line 2: '1.5' is not of whole numbers"),
+        ("0\n1.5\n", "line 2: '1.5' is not of whole numbers with commas or blanks between; allowed: a column of"),
         ("1,2\n3\n", "line 2: 1 columns where the first line has 2"),
         ("0\n-2\n", "numbers from -2 to 0"),
         ("0\n99999999999\n", "numbers from 0 to 99999999999"),
