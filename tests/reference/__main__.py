@@ -97,15 +97,13 @@ def draw(minutes, seed, before, tally_file=None):
     rng, found, until = random.Random(seed), {}, time.monotonic() + 60 * minutes
     pairs = [(a, b) for a, b in itertools.combinations(PAIRS, 2) if a[0] != b[0]]
     rng.shuffle(pairs)
-    turns, refused = (
-        itertools.cycle(rng.sample(TOGETHER, len(TOGETHER))),
-        iter(() if before else of_refused(rng, pairs, reasons)),
-    )
+    turns = itertools.cycle(rng.sample(TOGETHER, len(TOGETHER)))
+    refused = iter(() if before else of_refused(rng, pairs, reasons))
     seen = Counter()
     for (a, b), counts in before.items():
         a, b = choice_of(a), choice_of(b)
-        refused = set(counts) == {"refused"} and is_refused(a, b, reasons)
-        seen[pair(a, b)] = ENOUGH if refused else counts.total() - counts["refused"]
+        never = set(counts) == {"refused"} and is_refused(a, b, reasons)
+        seen[pair(a, b)] = ENOUGH if never else counts.total() - counts["refused"]
     for count in itertools.count():
         if time.monotonic() > until:
             return found
