@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from absl import logging
+
 _MOST = 24  # names in a line
 SHRINK = (
     "less is needed with fewer clients, samples or parameters, a smaller algorithm.batch_size or engine.tile, "
@@ -138,6 +140,17 @@ def of_environment(error: ValueError) -> str:
     given = {name: value for name, value in os.environ.items() if name.startswith("JAX_") and value}
     named = [name for name in given if name in text.upper()] or [name for name in given if repr(given[name]) in text]
     return f"the variable {named[0]} is {given[named[0]]!r}: {text}" if named else ""
+
+
+@contextlib.contextmanager
+def warnings_off() -> Iterator[None]:
+    """Hide the warnings that a package logs by absl, but not its errors."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 _CONTROL = [*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]

@@ -6,15 +6,15 @@ Steps are composed by Renyi divergences (Mironov et al. 2019) or by the distribu
 2020), both from the package dp-accounting.
 """
 
-import contextlib
 import functools
 import importlib.util
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
+
+from mdfl_jax.core.errors import warnings_off
 
 ACCOUNTANTS = ("rdp", "pld")
 PACKAGE, INSTALL = "dp_accounting", "mdfl_jax[privacy]"
@@ -128,7 +128,7 @@ def _doubled(reaches: Callable[[float], bool]) -> float:
 def _renyi(rate: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the orders and the Renyi divergence of one step at each of them."""
     accountant = _of_kind("rdp")
-    with _quiet():
+    with warnings_off():  # of orders whose series do not converge: it leaves them out
         accountant.compose(_step(rate, noise))
     return np.asarray(accountant.orders), np.asarray(accountant.rdp)
 
@@ -140,10 +140,10 @@ def _composed(accountant: str, rate: float, noise: float, steps: int, delta: flo
         from dp_accounting.rdp import compute_epsilon
 
         orders, divergence = _renyi(rate, noise)
-        with _quiet():
+        with warnings_off():
             return float(compute_epsilon(orders, steps * divergence, delta)[0])
     composed = _of_kind(accountant)
-    with _quiet():
+    with warnings_off():
         composed.compose(_step(rate, noise), steps)
         return float(composed.get_epsilon(delta))
 
@@ -163,14 +163,3 @@ def _step(rate: float, noise: float) -> Any:
 
     mechanism = dp_accounting.GaussianDpEvent(noise)
     return mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(rate, mechanism)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out the package's warnings of orders whose series do not converge: it leaves these orders out."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

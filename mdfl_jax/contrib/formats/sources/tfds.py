@@ -4,7 +4,6 @@ It reads a data set that was prepared as array_record before. Only `fetch` downl
 sets need TensorFlow.
 """
 
-import contextlib
 import importlib
 import importlib.util
 import json
@@ -13,14 +12,13 @@ import shlex
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from mdfl_jax.core import stages
-from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name, warnings_off
 from mdfl_jax.core.own_files import words
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.sources import FETCHERS, PREPARED
@@ -58,7 +56,7 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
         importlib.import_module("array_record.python")  # without it, tensorflow-datasets prints a banner
         import tensorflow_datasets as tfds
 
-        with _warnings_off():
+        with warnings_off():  # of an absent info file, of OpenCV
             builder = _prepared_builder(tfds, name, directory, where, place)
             image, label = _supervised_keys(tfds, builder, where)
             arrays = {}
@@ -84,7 +82,7 @@ def fetch(name: str, directory: str) -> None:
         raise UserError("with the extra it is fetched once: pip install 'mdfl_jax[tfds]' tensorflow-cpu")
     import tensorflow_datasets as tfds
 
-    with _warnings_off():
+    with warnings_off():
         builder = tfds.builder(name, data_dir=directory or None, file_format="array_record")
         if builder.is_prepared():
             return
@@ -194,14 +192,3 @@ def _how_to_prepare(name: str, directory: str) -> str:
     place = f"data_dir={json.dumps(directory)}, " if directory else ""
     call = f'tfds.builder("{name}", {place}file_format="array_record").download_and_prepare()'
     return f"python -c {shlex.quote(f'import tensorflow_datasets as tfds; {call}')}"
-
-
-@contextlib.contextmanager
-def _warnings_off() -> Iterator[None]:
-    """Hide the warnings of tensorflow-datasets (no info file, no OpenCV) from the user, but not its errors."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
