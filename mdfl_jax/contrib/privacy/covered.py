@@ -27,6 +27,8 @@ PUBLIC = (LABELS, MOMENTS)
 
 ONE_STEP_LATE = ("pame",)
 """The algorithms whose messages of a round carry nothing of the gradients of this round."""
+PICKS = ("pame", "epidemic", "epidemic_oracle")
+"""The algorithms that do not send over all links, so that the network alone does not tell who has sent."""
 COVERED = (
     *("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer"),
     *("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"),

@@ -221,6 +221,24 @@ class PrivacyConfig(Section):
         clip, noise, delta = (np.float32(x) for x in (self.clip, self.solved(whole), self.delta))
         return PrivateNumbers(inner, clip, noise, delta, np.int32(self.least_samples))
 
+    def spent(self, whole: Any, takes_part: np.ndarray, sends: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
+        """Return the epsilon of each client after some rounds of which only the network is known (not with `PICKS`).
+
+        Args:
+          whole: the configuration.
+          takes_part: [S, R, N] bool, who computes in each round.
+          sends: [S, R, N] bool, whose messages somebody receives.
+          num_samples: [S, N] the samples of each client.
+
+        Returns:
+          [S, N] epsilon.
+        """
+        steps = steps_of(whole) * (takes_part & (num_samples >= max(self.least_samples, 1))[:, None])
+        told = np.cumsum(steps, axis=1)
+        released = np.where(sends, told, 0).max(axis=1)
+        rest = [np.broadcast_to(np.float32(x), released.shape) for x in (self.solved(whole), self.delta)]
+        return self.account(whole).of_rows(np.stack([released, num_samples, *rest], axis=-1))
+
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network that counts what clients release.
 

@@ -122,18 +122,20 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
         held = Held.by(simulation.partition(data, hparams, key))
         start = network.init(hparams.network, key, held)
 
-        def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, ...]]:
             after, links = network.step(hparams.network, key, index, state, held)
             mix = links.mix
             if links.channel.capacity is not None:
                 last = jax.eval_shape(simulation.init, data, hparams, key)[0].algorithm.last
                 mix = in_shares(mix, fitting(links.channel.capacity, last) / last.shape[1])
-            return of_types(after, state), (links.adjacency, mix)
+            active = jnp.ones(network.num_clients, bool) if links.active is None else links.active
+            return of_types(after, state), (links.adjacency, mix, active)
 
-        adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
+        adjacency, mix, active = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
         attacker = ~network.hooks.counted(start) if network.hooks.counted else jnp.zeros(network.num_clients, bool)
-        return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
+        rest = held.label_counts, places.is_mobile, places.position, attacker, held.num_samples, active
+        return adjacency, mix, *rest
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
 

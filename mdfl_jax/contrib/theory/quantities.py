@@ -11,6 +11,8 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.config.sections import Experiment, is_partial, numbers_in
+from mdfl_jax.contrib.privacy.covered import PICKS
+from mdfl_jax.contrib.privacy.privacy import PrivacyConfig
 from mdfl_jax.contrib.theory import mixing, pame, walks
 from mdfl_jax.contrib.theory.mixing import num_components, strong_window
 from mdfl_jax.core.registry import Registry, caller
@@ -37,6 +39,8 @@ class Rounds:
       is_mobile: [S, N] bool; False everywhere in a network that is not a space.
       position: [S, N, 2] the places before the first round.
       attacker: [S, N] bool, who attacks once the attack has begun.
+      num_samples: [S, N] the training samples of each client; None if nobody needs them.
+      active: [S, R, N] bool, who takes part in each round; None if nobody needs it.
     """
 
     adjacency: np.ndarray
@@ -45,6 +49,8 @@ class Rounds:
     is_mobile: np.ndarray
     position: np.ndarray
     attacker: np.ndarray
+    num_samples: np.ndarray | None = None
+    active: np.ndarray | None = None
 
     @cached_property
     def num_clients(self) -> int:
@@ -266,6 +272,17 @@ def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
 @quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
 def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
     return walks.cover_times(rounds.following, rounds.is_mobile)[1]
+
+
+@quantity("epsilon", "largest epsilon of a client", "docs/privacy.md")
+def _epsilon(rounds: Rounds, experiment: Experiment) -> Values:
+    privacy = PrivacyConfig.of(experiment)
+    if not privacy.in_use(experiment) or experiment.algorithm.name in PICKS:
+        return None
+    assert rounds.active is not None
+    assert rounds.num_samples is not None
+    sends = rounds.active & (rounds.adjacency & rounds.active[..., None]).any(2)
+    return privacy.spent(experiment, rounds.active, sends, rounds.num_samples).max(1)
 
 
 def _rule(experiment: Experiment) -> RobustNumbers | None:

@@ -13,7 +13,10 @@ from tiny import TINY
 
 import mdfl_jax
 from mdfl_jax.config import default_config
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
 from mdfl_jax.contrib.privacy.covered import COVERED, UNSEEING
+from mdfl_jax.contrib.theory import network
 from mdfl_jax.core.types import Held
 from mdfl_jax.study import make_study
 
@@ -195,3 +198,16 @@ def test_what_the_account_does_not_cover_is_refused_in_one_line(changes, why):
 
 def test_labels_that_are_public_allow_movement_by_labels():
     assert study(privacy__public="moments, labels", network__mobility="dcm")
+
+
+@pytest.mark.long
+def test_theory_foretells_what_a_study_spends():
+    """From its network alone, also of clients that take part by chance."""
+    changes = SMALL | {"seeds": 4, "network.num_clients": 4, "network.radius": 1.0}
+    changes |= {"algorithm.participation": 0.5, "network.grid_size": 8, "network.num_mobile": 2}
+    config = default_config()
+    config.update_from_flattened_dict(changes)
+    foretold = network.of_config(network.alone(config, 4, 0), points(resolve(config)), only=["epsilon"])
+    values = mdfl_jax.run(changes, progress=False)["epsilon"].isel(round=-1).max("client").to_numpy()
+    np.testing.assert_allclose(foretold[0].values["epsilon"], values.reshape(-1), rtol=1e-6)
+    assert len(set(values.reshape(-1))) > 1
