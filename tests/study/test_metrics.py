@@ -96,7 +96,7 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     mean = tables.number(run.outcomes[0]["worst_loss"]["mean"] / 2)
     assert rows[0][header.index("largest loss")] == mean  # two seeds have no interval
     assert "lonely" not in " ".join(header)
-    (axes,) = curves.metrics(run).axes
+    _, axes = curves.metrics(run).axes  # after the consensus
     np.testing.assert_allclose(axes.lines[0].get_ydata(), run.curves["static"].values["worst_loss"].mean(0) / 2)
     with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
         Results.read(workdir).shown("lonely")
