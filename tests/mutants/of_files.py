@@ -55,7 +55,7 @@ MUTANTS = [
            IDENTITY),
     Mutant("study/identity.py", "and {self.here!r} {self.here_is}", "and another", IDENTITY),
     # Settings that nothing reads, and types that a round changes.
-    Mutant("config/checks.py", "if is_set and not fields & read:", "if False:", "config/test_own_files.py"),
+    Mutant("config/checks.py", "sorted(ignored.intersection(UNUSED))", "()", "config/test_own_files.py"),
     Mutant("core/message_bits.py", "sums(word).astype(jnp.uint32)", "sums(word)", "tasks/test_studies.py"),
     # Numbers and paths beyond all bounds, and whatever a file raises.
     Mutant("config/points.py", "if num_points > MOST_POINTS:", "if False:", SWEEP),
