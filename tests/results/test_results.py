@@ -176,7 +176,7 @@ def test_mistakes_are_one_line(results, tmp_path):
         "the x axis is 'bit'; this study has rounds, messages, bits": lambda: alone.plot.accuracy(x="bit"),
         "unknown metric 'los' (did you mean 'loss'?)": lambda: alone.plot.curves("los"),
         "unknown figure 'mapp' (did you mean 'map'?)": lambda: alone.plot.mapp(),
-        "figure 'contacts': the study has not recorded what it shows; there are accuracy": alone.plot.contacts,
+        "figure 'rivals': the study has not recorded what it shows; there are accuracy": alone.plot.rivals,
         "the point is 4; the study has 4 sweep points, ": lambda: alone.array("accuracy", 4),
         "the point is -5; the study has 4 sweep points, ": lambda: alone.array("accuracy", -5),
         "unknown point 'dcn'": lambda: alone.array("accuracy", "dcn"),
