@@ -197,6 +197,7 @@ TABLE = [
             lambda c: algorithm(c) in SERVER and not server(c), "nobody meets a server"),
     Refusal("a server", "a graph or a contact list", lambda c: server(c) and
             (graph(c) or (server(c) == "roadside" and listed(c))), "its clients are at no places"),
+    Refusal("a trace or a contact list", "drawn pairs", lambda c: drawn_pairs(c) and "trace.file" in c, "nothing reads it"),
     Refusal("failing links", "drawn pairs", lambda c: drawn_pairs(c) and fails(c), "pairs are drawn"),
     Refusal("links that fade with the distance", "no distances", lambda c: value(c, "network.link_fading", 0) > 0 and
             (graph(c) or listed(c)), "distances are not known"),
