@@ -44,7 +44,7 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     exec(EXAMPLES["Look at the results"], names)
     assert isinstance(names["everything"], xr.Dataset)
     assert len(names["clients"]) == 20 * len(names["frame"]) == 20 * 2 * 3 * 3
-    assert "'consensus_distance': ('consensus distance', '', ('point', 'seed', 'round'))" in capsys.readouterr().out
+    assert "'consensus_distance': (('point', 'seed', 'round'), {'long_name': 'consensus" in capsys.readouterr().out
     exec(EXAMPLES["Plot"], names)
     for file in ("consensus.png", "worst_client.png", "final_accuracy.pdf", "both.png"):
         assert (tmp_path / file).stat().st_size > 5000
