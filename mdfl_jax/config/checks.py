@@ -289,8 +289,10 @@ def check_used(experiments: Sequence[Experiment]) -> None:
     """
     first = experiments[0]
     given = [path for path, each, value in _fields(first) if each.metadata.get("file") and value != each.default]
-    for path in idle_in_all(experiments).keys() & given if given else ():
-        raise UserError(f"{path} is {_shown(first, path)}; nothing reads it: {dict(idle(first))[path]}")
+    why = idle_in_all(experiments) if given else {}
+    for path in given:
+        if path in why:
+            raise UserError(f"{path} is {_shown(first, path)}; nothing reads it: {why[path]}")
 
 
 def wants_lists(experiment: Experiment) -> bool:
