@@ -97,12 +97,11 @@ def _network(experiment: Experiment) -> Iterator[Rule]:
         sees_nothing = "a graph"
         yield "graph.file", network.graph == "file" and not experiment.graph.file, "a file: network.graph is file"
     else:
+        movement, needs = movement_of(experiment), needs_file(experiment)
         at_most = f"at most network.num_clients, which is {num_clients}"
-        yield "network.num_mobile", network.num_mobile > num_clients, at_most
-        movement = movement_of(experiment)
+        yield "network.num_mobile", network.num_mobile > num_clients and not needs, at_most  # in a file all N move
         MOBILITIES.form(movement)  # refuses a world or a knowledge that the rule lacks
         sees_nothing = "a contact list" if world_in(experiment) == "contacts" else ""
-        needs = needs_file(experiment)
         yield "trace.file", needs and not experiment.trace.file, f"a file: network.mobility {movement} follows it"
     if sees_nothing:
         yield "network.link_fading", network.link_fading > 0, f"0: {sees_nothing} knows no distances"
