@@ -64,6 +64,17 @@ def rounds() -> list[str]:
     return markdown(header, lines)
 
 
+def of_attacks(report: dict[str, Any]) -> list[str]:
+    """Return the table of attacks: the faults of each kind, kinds of one beginning together, and how many held."""
+    kinds = dict[str, list[int]]()
+    for row in report["rows"]:
+        for kind in (row["kind"].split(":")[0], "all"):
+            tried, held = kinds.setdefault(kind, [0, 0])
+            kinds[kind] = [tried + row["tried"], held + row["tried"] - row["failed"]]
+    lines = [[kind, f"{tried:,}", f"{held:,}"] for kind, (tried, held) in kinds.items() if kind != "all"]
+    return markdown(["kind", "tried", "held"], [*lines, ["all", *(f"{count:,}" for count in kinds["all"])]])
+
+
 def rule_named(text: str) -> str:
     """Return today's name of a mobility rule that a results file names with its knowledge or world; else the text.
 
@@ -93,4 +104,5 @@ def paper(item: str) -> dict[str, Any]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "rounds": rounds,
+    "attacks": lambda: of_attacks(results("faults")),
 }

@@ -16,6 +16,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.quoted import of_attacks
+
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "benchmarks" / "results" / "faults.json"
 
@@ -40,17 +42,6 @@ def summed(reports):
     return about | {"rows": [{"kind": kind, **counts} for kind, counts in sorted(rows.items())]}
 
 
-def table(report):
-    """Return the rows (kind, tried, held) of a report, kinds of one beginning together, and their sum."""
-    kinds = Counter()
-    for row in report["rows"]:
-        kind = row["kind"].split(":")[0]
-        kinds[kind, "tried"] += row["tried"]
-        kinds[kind, "held"] += row["tried"] - row["failed"]
-    rows = [(kind, kinds[kind, "tried"], kinds[kind, "held"]) for kind in sorted({kind for kind, _ in kinds})]
-    return [*rows, ("all", sum(row[1] for row in rows), sum(row[2] for row in rows))]
-
-
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=0.0, help="0: each attack once")
@@ -65,8 +56,7 @@ def main():
             reports.append(json.loads(file.read_text()))
             seed += 1
     report = summed(reports)
-    for kind, tried, held in table(report):
-        print(f"| {kind} | {tried:,} | {held:,} |")
+    print("\n".join(of_attacks(report)))
     if asked.write:
         REPORT.write_text(json.dumps(report, indent=2) + "\n")
     return int(report["exit_status"] != 0)
