@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 OF_CORE = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
-    "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
     "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
     "info": "prints versions and devices, or the entries of the registries: mdfl info --list, mdfl info algorithm.pame",
     "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
