@@ -18,6 +18,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/formats/data": ["data.formats.FORMATS"],
     "contrib/formats/sources": ["data.sources.PREPARED"],
     "contrib/formats/traces": ["traces.reading.TRACE_FORMATS"],
+    "contrib/graphs": ["networks.graphs.GRAPHS"],
     "contrib/loggers": ["config.checks.LOGGERS"],
     "contrib/mobility": ["mobility.registry.MOBILITIES"],
     "contrib/sequences": ["models.model.MODELS"],
