@@ -22,6 +22,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/loggers": ["config.checks.LOGGERS"],
     "contrib/mobility": ["mobility.registry.MOBILITIES"],
     "contrib/sequences": ["models.model.MODELS"],
+    "contrib/nnx": ["models.adapters.OTHERS"],
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
     "contrib/panels": ["report.registry.FIGURES"],
     "contrib/pretrained": ["models.weights.WEIGHTS"],
