@@ -24,6 +24,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/sequences": ["models.model.MODELS"],
     "contrib/nnx": ["models.adapters.OTHERS"],
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
+    "contrib/terrains": ["mobility.choosing.TERRAINS"],
     "contrib/panels": ["report.registry.FIGURES"],
     "contrib/pretrained": ["models.weights.WEIGHTS"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
