@@ -19,8 +19,8 @@ OF_CORE = {
 OF_CONTRIB: Registry[str] = Registry("command", home=CONTRIB)
 """The commands of contrib: name -> the module. A folder registers them in its `__init__.py`, with a line of help."""
 
-DRY_RUNS: "Registry[Callable[[Wanted, ConfigDict, str], int]]" = Registry("device of a dry run", contrib="estimates")
-"""Dry runs for devices that are not there: kind of the device -> (device, configuration, effort) -> exit status."""
+DRY_RUNS: "Registry[Callable[[Wanted | None, ConfigDict, str], int]]" = Registry("dry run", contrib="estimates")
+"""Dry runs: kind of the device, or "here" -> (device, configuration, effort) -> exit status."""
 
 
 def commands() -> dict[str, str]:
