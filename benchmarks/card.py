@@ -154,9 +154,10 @@ def wait_for_all(path: Path) -> None:
 def measure_row(row: Row, path: Path) -> dict[str, Any]:
     """Compile the programs of a row's study, wait for the card, and time a turn of its runs."""
     from mdfl_jax.config.resolve import as_config
+    from mdfl_jax.contrib.estimates.here import round_flops
     from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.memory import MIB, need_of, round_flops
+    from mdfl_jax.study.memory import MIB, need_of
     from mdfl_jax.study.runner import Program
     from mdfl_jax.study.study import Run
 

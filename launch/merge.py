@@ -1,4 +1,4 @@
-"""``python -m launch.merge`` is the command ``mdfl merge`` of a checkout: `mdfl_jax/cli/merge.py`."""
+"""``python -m launch.merge`` is the command ``mdfl merge`` of a checkout: `mdfl_jax/contrib/merge/command.py`."""
 
 import sys
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from shell import QUICK, ROOT, without_stages
 
 MODULES = ["pytest", "jax", "mdfl_jax.cli.common", "mdfl_jax.study",
-           "mdfl_jax.study.memory", "mdfl_jax.study.run", "mdfl_jax.study.merge",
+           "mdfl_jax.study.memory", "mdfl_jax.study.run", "mdfl_jax.contrib.merge.merge",
            "mdfl_jax.report.page", "mdfl_jax.contrib.comparison.compare", "mdfl_jax.report.tables", "matplotlib.pyplot",
            "sklearn.datasets"]  # fmt: skip  # what the launchers import: not they themselves, as their flags clash
 PROGRAM = """#!{python} -IS

@@ -68,7 +68,7 @@ def test_no_text_is_run():
             assert all(keyword.arg != "shell" for keyword in node.keywords), f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("module", ["report", "results", "cli/report.py", "study/merge.py"])
+@pytest.mark.parametrize("module", ["report", "results", "cli/report.py", "contrib/merge/merge.py"])
 def test_what_reads_a_workdir_imports_no_files_that_it_names(module):
     """Those of a user are imported by three modules, and what reads workdirs does not call them."""
     path = ROOT / "mdfl_jax" / module

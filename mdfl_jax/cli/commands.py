@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 OF_CORE = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
-    "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
     "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
     "info": "prints versions and devices, or the entries of the registries: mdfl info --list, mdfl info algorithm.pame",
     "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
@@ -20,8 +19,8 @@ OF_CORE = {
 OF_CONTRIB: Registry[str] = Registry("command", home=CONTRIB)
 """The commands of contrib: name -> the module. A folder registers them in its `__init__.py`, with a line of help."""
 
-DRY_RUNS: "Registry[Callable[[Wanted, ConfigDict, str], int]]" = Registry("device of a dry run", contrib="estimates")
-"""Dry runs for devices that are not there: kind of the device -> (device, configuration, effort) -> exit status."""
+DRY_RUNS: "Registry[Callable[[Wanted | None, ConfigDict, str], int]]" = Registry("dry run", contrib="estimates")
+"""Dry runs: kind of the device, or "here" -> (device, configuration, effort) -> exit status."""
 
 
 def commands() -> dict[str, str]:

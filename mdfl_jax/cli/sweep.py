@@ -60,10 +60,8 @@ def main() -> int:
     compile or does not fit.
     """
     from mdfl_jax.core import hosts
-    from mdfl_jax.study import Interrupted, make_study, memory
-    from mdfl_jax.study.plan import plan
+    from mdfl_jax.study import Interrupted, make_study
     from mdfl_jax.study.runner import about, follow
-    from mdfl_jax.study.signals import apart
     from mdfl_jax.study.workers import as_worker
 
     config = common.read_config(_QUICK.value)
@@ -73,18 +71,13 @@ def main() -> int:
     has_crew = worker is None and (_WORKERS.value > 1 or _ON.present > 0)
     common.setup_jax(_CACHE.value, only_cpu=wanted is not None or has_crew)
     hosts.start(_HOSTS.value)
-    if wanted and wanted.kind != "cpu":
-        return DRY_RUNS[wanted.kind](wanted, config, _EFFORT.value)
+    if _DRY_RUN.value:
+        return DRY_RUNS[wanted.kind if wanted else "here"](wanted, config, _EFFORT.value)
     study = hosts.agree(lambda: make_study(config), about)
     if not hosts.is_first():
         with hosts.together():
             follow(study)
         return 0
-    if _DRY_RUN.value:
-        print(plan(study, given=common.fields_of_user(common.value_of("config"))))
-        told, fits = apart(lambda: memory.describe(study)) or ("", True)
-        print(told)
-        return 0 if fits else 1
     if worker is not None:
         return _work(study, worker)
     try:

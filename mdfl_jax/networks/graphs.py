@@ -229,7 +229,7 @@ class Graph(NamedTuple):
     heard: Callable[[jax.Array, int], jax.Array] | None = None
 
 
-GRAPHS: Registry[Graph] = Registry("graph", home="mdfl_jax.networks")
+GRAPHS: Registry[Graph] = Registry("graph", home="mdfl_jax.networks", contrib="graphs")
 
 
 def on_ring(num_clients: int) -> jax.Array:
@@ -254,7 +254,7 @@ def back_by(num_clients: int, steps: jax.Array) -> jax.Array:
     return ((jnp.arange(num_clients, dtype=jnp.int32)[:, None] - steps[None, :]) % num_clients).astype(jnp.int32)
 
 
-def _of_lists(heard: Callable[[jax.Array, int], jax.Array], fixed: bool = True, **facts: Any) -> Graph:
+def of_lists(heard: Callable[[jax.Array, int], jax.Array], fixed: bool = True, **facts: Any) -> Graph:
     """Make a regular graph from the clients that each client hears, as for `Graph.heard`."""
 
     def at(round_index: jax.Array, num_clients: int) -> jax.Array:
@@ -285,25 +285,6 @@ def _heard_on_torus(round_index: jax.Array, num_clients: int) -> jax.Array:
     return jnp.concatenate([up * columns + column, row * columns + across], axis=1).astype(jnp.int32)
 
 
-def _star(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
-    del params, key
-    is_hub = jnp.arange(num_clients) == 0
-    return is_hub[:, None] != is_hub[None, :]
-
-
-def _check_barbell(num_clients: int) -> None:
-    if num_clients < 4:
-        raise UserError(f"network.num_clients is {num_clients}; a barbell needs 4 or more, two in each clique")
-
-
-def _barbell(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
-    del params, key
-    index, half = jnp.arange(num_clients), num_clients // 2
-    same = (index < half)[:, None] == (index < half)[None, :]
-    is_end = (index == half - 1) | (index == half)
-    return (same | (is_end[:, None] & is_end[None, :])) & ~jnp.eye(num_clients, dtype=bool)
-
-
 def num_hops(num_clients: int) -> int:
     """Return tau = ceil(log2 N), the number of the hops 1, 2, 4, ... that are below N.
 
@@ -313,34 +294,19 @@ def num_hops(num_clients: int) -> int:
     return (num_clients - 1).bit_length()
 
 
-def _heard_from_one_peer(round_index: jax.Array, num_clients: int) -> jax.Array:
-    hop = jnp.left_shift(1, jnp.mod(round_index, max(num_hops(num_clients), 1)))
-    return back_by(num_clients, hop[None])
-
-
 GRAPHS.register(
     "ring", doc="Each hears the one before and the one after: degree 2.", formula="i hears i - 1, i + 1 mod N"
-)(_of_lists(lambda round_index, n: back_by(n, jnp.array([1, -1]))))
+)(of_lists(lambda round_index, n: back_by(n, jnp.array([1, -1]))))
 
 GRAPHS.register(
     "torus",
     doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.",
     formula="(r, c) hears (r +- 1 mod rows, c) and (r, c +- 1 mod columns)",
-)(_of_lists(_heard_on_torus, check_size=_check_torus))
-
-GRAPHS.register(
-    "star", doc="Client 0 hears everybody, the others hear client 0 only.", formula="i hears j if i = 0 or j = 0"
-)(Graph(_star))
+)(of_lists(_heard_on_torus, check_size=_check_torus))
 
 GRAPHS.register("complete", doc="Everybody hears everybody.", formula="i hears j for all j != i")(
     Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True)
 )
-
-GRAPHS.register(
-    "barbell",
-    doc="Two cliques of N / 2 (the second has one more where N is odd), joined by one link.",
-    formula="i hears j in its own clique; one client of each clique hears one of the other",
-)(Graph(_barbell, check_size=_check_barbell))
 
 # The in-degree and the out-degree are both tau. So metropolis_hastings, uniform and max_degree all give the paper's
 # weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
@@ -349,14 +315,7 @@ GRAPHS.register(
     doc="The static exponential graph: each hears those at distances 1, 2, 4, ... before it.",
     formula="i hears i - 2^k mod N, k < tau = ceil(log2 N)",
     cite="ying2021",
-)(_of_lists(lambda round_index, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1))), directed=True))
-
-GRAPHS.register(
-    "one_peer_exponential",
-    doc="The exponential graph with one hop in each round, in turns.",
-    formula="in round t, i hears i - 2^(t mod tau) mod N",
-    cite="ying2021",
-)(_of_lists(_heard_from_one_peer, fixed=False, directed=True))
+)(of_lists(lambda round_index, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1))), directed=True))
 
 
 def circulant(num_clients: int, degree: jax.Array) -> jax.Array:
@@ -416,28 +375,6 @@ def link_probability(num_clients: int, numbers: "ErdosRenyiNumbers") -> jax.Arra
     return jnp.where(numbers.probability > 0, numbers.probability, numbers.degree / max(num_clients - 1, 1))
 
 
-def _small_world(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
-    lattice = circulant(num_clients, params.numbers.degree)
-    index = jnp.arange(num_clients)
-
-    def rewired(key: jax.Array, graph: jax.Array, k: jax.Array) -> jax.Array:
-        i, hop = k % num_clients, k // num_clients + 1
-        j = (i + hop) % num_clients
-        key_moves, key_to = jax.random.split(jax.random.fold_in(key, k))
-        free = ~graph[i] & (index != i)
-        to = jnp.argmax(jnp.where(free, jax.random.uniform(key_to, (num_clients,)), -1.0))
-        moves = (jax.random.uniform(key_moves) < params.numbers.rewire) & jnp.any(free)
-        end = jnp.where(moves, to, j)
-        graph = graph.at[jnp.stack([i, j]), jnp.stack([j, i])].set(False)
-        return graph.at[jnp.stack([i, end]), jnp.stack([end, i])].set(True)
-
-    def draw(key: jax.Array) -> jax.Array:
-        links = num_clients * (jnp.asarray(params.numbers.degree, jnp.int32) // 2)
-        return jax.lax.fori_loop(0, links, lambda k, graph: rewired(key, graph, k), lattice)
-
-    return until_connected(draw, key, allow_disconnected=params.allow_disconnected)
-
-
 class RegularNumbers(Numbers):
     """The numbers of the graph ``random_regular``."""
 
@@ -445,7 +382,7 @@ class RegularNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that such a graph exists and that it can be connected."""
-        _check_degree(self.degree, setting)
+        check_degree(self.degree, setting)
         if self.degree * setting.num_clients % 2:
             raise UserError(
                 f"graph.degree is {self.degree} and network.num_clients {setting.num_clients}; for random_regular one "
@@ -468,7 +405,7 @@ class ErdosRenyiNumbers(Numbers):
         """Check that a connected draw is not too rare."""
         num_clients = setting.num_clients
         if self.probability == 0:
-            _check_degree(self.degree, setting)
+            check_degree(self.degree, setting)
         if setting.allow_disconnected or num_clients < 2:
             return
         chance = self.probability or self.degree / (num_clients - 1)
@@ -482,20 +419,12 @@ class ErdosRenyiNumbers(Numbers):
             )
 
 
-class SmallWorldNumbers(Numbers):
-    """The numbers of the graph ``small_world``."""
+def check_degree(degree: int, setting: Setting) -> None:
+    """Check that a client can have as many links.
 
-    degree: int = number(4, "links of a client before rewiring, even", at_least=1)
-    rewire: float = number(0.1, "probability that a link is moved to another client", at_least=0, at_most=1)
-
-    def check(self, setting: Setting) -> None:
-        """Check that the degree is even and below N."""
-        _check_degree(self.degree, setting)
-        if self.degree % 2:
-            raise UserError(f"graph.degree is {self.degree}; for small_world it must be even")
-
-
-def _check_degree(degree: int, setting: Setting) -> None:
+    Raises:
+      UserError: if it cannot.
+    """
     if not degree < setting.num_clients:
         raise UserError(f"graph.degree is {degree}; it must be less than network.num_clients, {setting.num_clients}")
 
@@ -522,15 +451,3 @@ GRAPHS.register(
     formula="P(i and j are linked) = probability, or degree / (N - 1); given that the graph is connected",
     cite="erdos1960",
 )(Graph(_erdos_renyi))
-
-GRAPHS.register(
-    "small_world",
-    SmallWorldNumbers,
-    """A circle of nearest neighbours, some of whose links are led elsewhere.
-
-    Links are visited hop by hop and client by client. A link is moved to a client drawn from those that are not
-    neighbours yet. If none of 100 draws is connected, the components of the last one are joined.
-    """,
-    formula="the circulant graph of degree links; each is moved to a random client with probability rewire",
-    cite="watts1998",
-)(Graph(_small_world))

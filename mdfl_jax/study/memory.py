@@ -1,22 +1,18 @@
 """Estimates what a study needs from its compiled programs: parameters, FLOPs, bytes by part, runs that fit."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax.config.checks import keys_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.flops import count_flops
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.programs import Placement, TracedStep, in_turns, traced_steps
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.study.prepare.task import build_task
-from mdfl_jax.study.study import ONE, Group, Study, build_simulation, evenly
+from mdfl_jax.study.study import Group, Study, evenly
 
 MIB = 2**20
 SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest
@@ -135,46 +131,6 @@ def temporary_bytes(memory: Any) -> int:
     return max(memory.peak_memory_in_bytes - around, 0)
 
 
-def round_flops(study: Study, group: Group) -> float:
-    """Return the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
-
-    Each sample counts once, convolutions count as those of the library, and nothing counts as computed again. With a
-    full batch, one sample too many counts for each client, where its last block is filled up. In epochs, every client
-    counts as the one that takes the most steps (`epoch_steps`).
-
-    This builds the simulation once more and puts its data on the device, which is meant for a dry run, not for a study.
-    """
-    experiment, hparams = study.points[group.points[0]].experiment, group.hparams[0]
-    engine = dataclasses.replace(
-        experiment.engine,
-        convolution="library",
-        mapping="scan",
-        remat=False,
-        block_size=experiment.algorithm.batch_size or 1,
-    )
-    data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
-    listed = ONE if group.simulation.network.lists else 0
-    algorithm = experiment.algorithm
-    if steps := epoch_steps(study, group):  # a loop whose end only the run knows would count once
-        algorithm = dataclasses.replace(algorithm, local_epochs=0, local_steps=steps)
-    member = dataclasses.replace(experiment, engine=engine, data=data, algorithm=algorithm)
-    plain = build_simulation(member, build_task(member, group.dataset), group.rules, listed)
-    key = jax.random.key(0)
-    carry = jax.eval_shape(plain.first, plain.data, hparams, key)
-    return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))
-
-
-def epoch_steps(study: Study, group: Group) -> int:
-    """Return the steps of a round of local epochs, those of the largest client of the first seed; 0 without epochs."""
-    point = study.points[group.points[0]].experiment
-    if not point.algorithm.local_epochs:
-        return 0
-    alone = build_task(point, group.dataset)  # without a mesh, whose devices need not be there
-    drawn = dataclasses.replace(group.simulation, task=alone).partition
-    clients = jax.jit(drawn)(alone.data, group.hparams[0], keys_of(point, study.seeds[:1])[0])
-    return point.algorithm.local_epochs * -(-int(clients.num_samples.max()) // point.algorithm.batch_size)
-
-
 @stages.stage("compiling, to plan the memory")
 def footprint(study: Study, group: Group) -> Footprint:
     """Compile a group's program for one run on each device, and return what it needs.
@@ -266,24 +222,3 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
         f"{plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations and gradients "
         f"{plan.need.temporary / MIB:.1f}); {plan.need.advice()}"
     )
-
-
-def describe(study: Study) -> tuple[str, bool]:
-    """Describe what every group needs, for ``mdfl sweep --dry_run``. Also tell whether a run of each group fits."""
-    lines, fits = list[str](), True
-    for group in study.groups:
-        plan = footprint(study, group)
-        lines += [
-            f"  {'; '.join(study.points[i].id for i in group.points)}",
-            f"    parameters a client  {plan.num_params:>16,}",
-            f"    GFLOP a round        {round_flops(study, group) / 1e9:>16,.3f}",
-            f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
-            f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
-            f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
-            f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:,.0f}",
-            f"    runs that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}"
-            if plan.most_runs
-            else f"    does not fit: {plan.need.advice()}",
-        ]
-        fits &= plan.most_runs > 0
-    return "\n".join(lines), fits

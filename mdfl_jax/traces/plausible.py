@@ -1,11 +1,11 @@
-"""Tells what of a trace is allowed and probably a mistake: speeds, times and places that are of another unit."""
+"""Tells what a study says of a trace: what is in it, and what is allowed and probably a mistake."""
 
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mdfl_jax.traces.resampling import chunks
+from mdfl_jax.traces.resampling import chunks, gap_rule, presence
 from mdfl_jax.traces.trace import Contacts, Trace
 
 YEAR = 365 * 86_400.0
@@ -152,3 +152,28 @@ def _of_times(begin: float, end: float) -> list[str]:
     if end - begin > YEAR:
         return [f"it lasts {(end - begin) / YEAR:,.1f} years; are the times in seconds?"]
     return []
+
+
+def heights_of(trace: Trace) -> str:
+    """Say from where to where the heights of a trace are; "" where it has none."""
+    return "" if trace.z is None else f"{trace.z.min():,.1f} to {trace.z.max():,.1f} m"
+
+
+def notes(loaded: Trace | Contacts) -> list[str]:
+    """Return what a study says of a trace: how it was read, and what of it may be a mistake."""
+    count = f"{len(loaded.ids) if isinstance(loaded, Trace) else len(np.unique(loaded.pair)):,} ids"
+    return [f"{count}, read as {loaded.format}: {loaded.why}", *doubts(loaded)]
+
+
+def stay(trace: Trace, gaps: str) -> str:
+    """Say how long nodes are seen, how many come late or leave early, and what they do while they are not seen."""
+    if trace.stays:
+        return "always, by waypoints"
+    first, last = presence(trace)
+    late, early = int((first > trace.times[0]).sum()), int((last < trace.times[-1]).sum())
+    seen = f"an id is seen for {np.median(last - first):g} s (median)"
+    if not late and not early:
+        return seen
+    rule = gap_rule(trace, gaps)
+    does = "stand there until then, or from then on" if rule == "hold" else "are gone"
+    return f"{seen}; {late:,} come after the beginning, {early:,} leave before the end: they {does} (trace.gaps={rule})"

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.contrib.pretrained.pretrained import read_tensors
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
@@ -24,7 +25,6 @@ from mdfl_jax.networks.meetings import read_meetings
 from mdfl_jax.storage import array_files, model_files
 from mdfl_jax.storage.study_files import read_lines
 from mdfl_jax.traces import contact_table, load, resample
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets
 from mdfl_jax.traces.trace import Contacts
 from tests.attack.harness import damages

@@ -11,12 +11,12 @@ from tiny import tiny_config
 
 import mdfl_jax
 from mdfl_jax.cli import cite
+from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.setting import describe_making
 from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
-from mdfl_jax.study.merge import merge
 from mdfl_jax.study.workdir import manifest_of
 from tests.report.made_report import edit
 

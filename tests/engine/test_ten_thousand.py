@@ -15,12 +15,13 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.contrib.terrains.plane import PlaneStrategyNumbers
 from mdfl_jax.core.types import FIXED
 from mdfl_jax.data.batching import cut_blocks, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement
-from mdfl_jax.mobility.choosing import PlaneStrategyNumbers, StrategyNumbers
+from mdfl_jax.mobility.choosing import StrategyNumbers
 from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.contrib.mobility.levy_walk import truncated_pareto
+from mdfl_jax.contrib.terrains.plane import PlaneStrategyNumbers
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
-from mdfl_jax.mobility.choosing import PlaneStrategyNumbers
 from mdfl_jax.mobility.rules.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 

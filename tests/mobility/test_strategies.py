@@ -31,9 +31,10 @@ from mdfl_jax import UserError
 from mdfl_jax.contrib.strategies.dcm_weighted import dcm_weighted
 from mdfl_jax.contrib.strategies.learnt import COUNT
 from mdfl_jax.contrib.strategies.spectral import spectral
+from mdfl_jax.contrib.terrains.plane import LARGEST_IN_PLANE
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
-from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
+from mdfl_jax.mobility.choosing import LARGEST, NEVER, Sites
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.study import make_study
 

@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant("contrib/pretrained/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
     Mutant("storage/disk.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
     Mutant("storage/disk.py", "if size > ANYWHERE and size > (there", "if False and size > (there", WEIGHTS),
-    Mutant("traces/describe.py", "for text in doubts(trace, usual)", "for text in ()",
+    Mutant("contrib/describe/traces.py", "for text in doubts(trace, usual)", "for text in ()",
            TRACES),
     Mutant("traces/resampling.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
     Mutant("traces/reading.py", "if count > MOST_SAMPLES:", "if count < 0:", TRACES),

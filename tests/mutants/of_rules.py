@@ -258,7 +258,7 @@ MUTANTS = [
     Mutant("traces/resampling.py", "(end - start <= max_gap[seen])", "True", "traces/test_resample.py"),
     Mutant("traces/resampling.py", "np.maximum(base + low, before)", "(base + low)", "networks/test_traces.py"),
     Mutant("traces/loading.py", "    if len(found) == 1:", "    if found:", "traces/test_bad_input.py"),
-    Mutant("traces/describe.py", 'if trace.stays or gap_rule(trace, gaps) == "hold"', "if trace.stays", "networks/test_traces.py"),
+    Mutant("contrib/describe/traces.py", 'if trace.stays or gap_rule(trace, gaps) == "hold"', "if trace.stays", "networks/test_traces.py"),
     Mutant("traces/part.py", "(x - west) % TURN, width % TURN", "x - west, width", "traces/test_parts.py"),
     Mutant("traces/formats/sumo.py", "            self.within = False", "            pass", "traces/test_bad_input.py"),
     Mutant("report/tables.py", 'of["id"] == of["baseline"]', 'of["id"] != of["baseline"]', "report/test_tables.py"),

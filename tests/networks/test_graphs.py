@@ -6,12 +6,12 @@ import numpy as np
 from scipy.stats import chi2
 from worlds import drawn
 
+from mdfl_jax.contrib.graphs.small_world import SmallWorldNumbers
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import (
     ErdosRenyiNumbers,
     GraphParams,
     RegularNumbers,
-    SmallWorldNumbers,
     joined,
     until_connected,
 )

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import holding, matrices, played
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.traces import GAPS, Contacts, TraceTable, contact_table, load, resample
-from mdfl_jax.traces.describe import describe
 
 N = 6
 

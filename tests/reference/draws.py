@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.contrib.algorithms import peers
 from mdfl_jax.core.rng import number_of, per_client, stream, stream_at
-from mdfl_jax.exchange import peers
 
 BEFORE_ALL_ROUNDS = 2**31 - 1
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from mdfl_jax.contrib.estimates.here import round_flops
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
 from mdfl_jax.study import make_study, memory
@@ -13,7 +14,7 @@ def test_a_round_is_credited_the_same_however_it_is_computed(tiny):
     settings = {"model.name": "cnn", "model.widths": (2, 3), "model.hidden": 4}
     forms = [{}, {"mapping": "vmap", "convolution": "filtering"}, {"remat": True, "block_size": 7, "tile": 3}]
     studies = [make_study(tiny(**settings, **{f"engine.{k}": v for k, v in form.items()})) for form in forms]
-    (credit,) = {memory.round_flops(study, study.groups[0]) for study in studies}
+    (credit,) = {round_flops(study, study.groups[0]) for study in studies}
     assert credit > 0
 
 
@@ -24,11 +25,11 @@ def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
     plan = memory.footprint(study, group)
     classes, pixels = 10, 64
     mixing = 2 * 6 * 6 * plan.num_params
-    assert memory.round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
+    assert round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
     listed = make_study(tiny(**{"network.graph": "ring", "network.num_mobile": 0, "engine.links": "lists"}))
-    assert memory.round_flops(listed, listed.groups[0]) == 2 * 2 * (120 + 6) * pixels * classes
+    assert round_flops(listed, listed.groups[0]) == 2 * 2 * (120 + 6) * pixels * classes
     epochs = make_study(tiny(**{"algorithm.local_epochs": 2, "algorithm.batch_size": 8}))  # of twenty samples a client
-    assert memory.round_flops(epochs, epochs.groups[0]) == 2 * 3 * 2 * 2 * 6 * 8 * pixels * classes + mixing
+    assert round_flops(epochs, epochs.groups[0]) == 2 * 3 * 2 * 2 * 6 * 8 * pixels * classes + mixing
     assert plan.num_params == pixels * classes + classes
     assert plan.models == 6 * 4 * plan.num_params
     assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))

@@ -10,12 +10,12 @@ import time
 import pytest
 from studies import assert_same, go, stop_at
 
+from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_study
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
 from mdfl_jax.study import Interrupted, states
-from mdfl_jax.study.merge import merge
 from mdfl_jax.study.workdir import RunFiles
 
 STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3}

@@ -8,12 +8,12 @@ import pytest
 from studies import assert_same, contents, go, names_of
 from tiny import tiny_config
 
+from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.results import Results
 from mdfl_jax.storage.study_files import CONFIG, FOLDERS, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.merge import merge
 from mdfl_jax.study.workers import Workers
 
 STUDY = {"seeds": 2, "rounds": 2, "save": "final"}

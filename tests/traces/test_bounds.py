@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from small import told
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import contact_table, load, reading, resample
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats import sumo
 
 CENTURY = 100 * 365 * 86_400

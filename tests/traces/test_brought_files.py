@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from small import told
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.traces import Contacts, contact_table, load
-from mdfl_jax.traces.describe import describe, notes
+from mdfl_jax.traces.plausible import notes
 from tests.traces.test_readers import samples
 
 STEP = '<timestep time="{t}"><vehicle id="0" x="{x}" y="0" type="car"/><person id="0" x="1000" y="{t}"/></timestep>'

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.traces import load, part_of, resample
-from mdfl_jax.traces.describe import describe
 
 GPX = "<gpx><trk><trkseg>\n{}</trkseg></trk></gpx>"
 POINT = '<trkpt lat="48.0" lon="11.{}">{}<time>2024-05-01T00:00:0{}Z</time></trkpt>\n'

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import told
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Trace, load, part_of, resample
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.loading import EARTH_RADIUS
 
 

@@ -7,12 +7,12 @@ import jax
 from mdfl_jax.algorithms.dpsgd import local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.contrib.algorithms.peers import random_receivers, random_regular_part
 from mdfl_jax.core.links import Senders
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, RoundContext
-from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.mixing import uniform
 
@@ -64,6 +64,6 @@ def epidemic_oracle(settings: Settings = Settings()) -> Algorithm:
     """EL-Oracle, epidemic learning: the exchanges of a round form a random s-regular graph.
 
     The average is the one of `epidemic`, and every link is used in both directions. In a network that is not complete,
-    each client has as close to s links as its neighbours allow (`mdfl_jax.exchange.peers.random_regular_part`).
+    each client has as close to s links as its neighbours allow (`random_regular_part`).
     """
     return _make(settings, random_regular_part)

@@ -27,11 +27,11 @@ import numpy as np
 from absl import flags
 
 from mdfl_jax.cli import common
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import COMMENT
 from mdfl_jax.storage.given import text_of
 from mdfl_jax.traces import TRACE_FORMATS, detect, load, part_of
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
 

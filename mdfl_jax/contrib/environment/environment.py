@@ -18,13 +18,14 @@ import jax.numpy as jnp
 from mdfl_jax.config.resolve import Config, as_config
 from mdfl_jax.config.sections import Experiment, flat, setting_of
 from mdfl_jax.contrib.strategies.learnt import features
+from mdfl_jax.contrib.terrains.plane import POINTS
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import from_values, number
 from mdfl_jax.core.sharding import largest_of_runs
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.mobility.choosing import POINTS, TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
+from mdfl_jax.mobility.choosing import TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
 from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.contrib.estimates import meters
+from mdfl_jax.contrib.estimates.here import epoch_steps, round_flops
 from mdfl_jax.core import devices
 from mdfl_jax.core.devices import KINDS, Target, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
-from mdfl_jax.study.memory import MIB, Need, device_limit, epoch_steps, following, need_of, round_flops, steps_of
+from mdfl_jax.study.memory import MIB, Need, device_limit, following, need_of, steps_of
 from mdfl_jax.study.study import Study
 
 ENVIRONMENT = {

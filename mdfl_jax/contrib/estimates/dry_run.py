@@ -26,7 +26,7 @@ CHILD = "MDFL_JAX_AHEAD"  # the environment variable; its value is NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
 
 
-def run(wanted: "Wanted", config: "ConfigDict", effort: str) -> int:
+def run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
     """Compile the programs of a study for a device, each in a child process, or one of them if this is the child.
 
     Args:
@@ -37,6 +37,7 @@ def run(wanted: "Wanted", config: "ConfigDict", effort: str) -> int:
     Returns:
       The exit status.
     """
+    assert wanted
     return child(wanted, config, effort) if CHILD in os.environ else main(wanted)
 
 

@@ -53,8 +53,8 @@ from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
-from mdfl_jax.traces.describe import heights_of, notes, stay
 from mdfl_jax.traces.formats.sumo import street_pieces
+from mdfl_jax.traces.plausible import heights_of, notes, stay
 
 
 class TraceFiles:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.exchange.peers import random_receivers, random_regular_part
+from mdfl_jax.contrib.algorithms.peers import random_receivers, random_regular_part
 
 
 def test_local_receivers_are_uniform_and_bounded_by_who_hears():

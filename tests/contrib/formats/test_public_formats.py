@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mdfl_jax.contrib.describe.traces import describe
 from mdfl_jax.traces import Contacts, contact_table, load
-from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.loading import EARTH_RADIUS
 
 BEGIN = datetime(2008, 10, 23, 2, 53, 4, tzinfo=UTC)

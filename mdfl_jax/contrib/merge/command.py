@@ -27,8 +27,8 @@ def main() -> int:
         raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
     common.setup_jax("", only_cpu=True)
     common.import_own_files()
+    from mdfl_jax.contrib.merge.merge import merge
     from mdfl_jax.report import tables
-    from mdfl_jax.study.merge import merge
 
     out = Path(_WORKDIR.value)
     for given in (*_PART.value, out):

@@ -9,9 +9,9 @@ from made_study import made
 from small import told
 from studies import assert_same, contents
 
+from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.results.records import read_records, write_record
 from mdfl_jax.storage.study_files import VIEWS, read_config
-from mdfl_jax.study.merge import merge
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.traces.plausible import doubts, like_degrees, speeds_of
+from mdfl_jax.traces.plausible import doubts, heights_of, like_degrees, speeds_of, stay
 from mdfl_jax.traces.resampling import (
     GAPS,
     MAX_ROUNDS,
@@ -15,7 +15,6 @@ from mdfl_jax.traces.resampling import (
     gap_rule,
     longest_gap,
     places_at,
-    presence,
     round_times,
     spacings,
     typical,
@@ -144,31 +143,6 @@ def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[s
         stats.append(link_stats(in_contact(place[present], radius), int(present.sum())))
     rounds = f"{len(when):,} of {dt:g} s; contacts at radius {radius:g} m, at {len(picked)} of their beginnings:"
     return [*lines, ("rounds", rounds), *_of_links(stats)]
-
-
-def heights_of(trace: Trace) -> str:
-    """Say from where to where the heights of a trace are; "" where it has none."""
-    return "" if trace.z is None else f"{trace.z.min():,.1f} to {trace.z.max():,.1f} m"
-
-
-def notes(loaded: Trace | Contacts) -> list[str]:
-    """Return what a study says of a trace: how it was read, and what of it may be a mistake."""
-    count = f"{len(loaded.ids) if isinstance(loaded, Trace) else len(np.unique(loaded.pair)):,} ids"
-    return [f"{count}, read as {loaded.format}: {loaded.why}", *doubts(loaded)]
-
-
-def stay(trace: Trace, gaps: str) -> str:
-    """Say how long nodes are seen, how many come late or leave early, and what they do while they are not seen."""
-    if trace.stays:
-        return "always, by waypoints"
-    first, last = presence(trace)
-    late, early = int((first > trace.times[0]).sum()), int((last < trace.times[-1]).sum())
-    seen = f"an id is seen for {np.median(last - first):g} s (median)"
-    if not late and not early:
-        return seen
-    rule = gap_rule(trace, gaps)
-    does = "stand there until then, or from then on" if rule == "hold" else "are gone"
-    return f"{seen}; {late:,} come after the beginning, {early:,} leave before the end: they {does} (trace.gaps={rule})"
 
 
 def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 from mdfl_jax.traces import load, resampling
 from mdfl_jax.traces.plausible import speeds
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOWN = ROOT / "configs" / "data" / "town.fcd.xml.gz"
 
 

@@ -1,0 +1,1 @@
+"""Models that users wrote with flax nnx."""

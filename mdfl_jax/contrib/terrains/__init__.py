@@ -1,0 +1,1 @@
+"""Further worlds in which policies move clients."""
