@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
-from mdfl_jax.attacks.registry import Attackers
+from mdfl_jax.attacks.lying import lie_to_each
 from mdfl_jax.core import trees
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
@@ -25,7 +24,17 @@ from mdfl_jax.core.trees import (
     where_rows,
     with_trained,
 )
-from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, Params, RoundContext, RoundStats
+from mdfl_jax.core.types import (
+    Algorithm,
+    ClientParams,
+    Exchanged,
+    Extra,
+    Gradient,
+    Links,
+    Params,
+    RoundContext,
+    RoundStats,
+)
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange.active import computed_by
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
@@ -180,8 +189,8 @@ class Settings(NamedTuple):
         self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
-        attacked = () if links.get(Attackers) is None else (lie_to_all,)
-        return sent((*self.sends, *attacked), hparams, key, links, vectors, which)
+        of_wrappers = [extra.sends for extra in reversed(links.extra) if type(extra).sends is not Extra.sends]
+        return sent((*self.sends, *of_wrappers), hparams, key, links, vectors, which)
 
     def judging(self, context: RoundContext, model: ClientParams | None = None) -> RoundContext:
         """Return the context of the exchange that follows local work, for rules that judge what a client hears.

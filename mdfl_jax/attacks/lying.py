@@ -1,4 +1,4 @@
-"""What attackers send in an exchange, by the attack in use, which a traced number chooses."""
+"""What attackers who know everything send to each client, by the attack in use, which a traced number chooses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,27 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.attacks.registry import ATTACKS, Attackers, Target, names
-from mdfl_jax.core.sharding import choose_of
-from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import ClientParams, Links
-from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.aggregation import Heard
 from mdfl_jax.exchange.neighbourhood import Neighbourhood, of_clients
-
-
-def lie_to_all(hparams: Any, key: jax.Array, links: Links, vectors: ClientParams) -> ClientParams:
-    """Return what clients send, in which the attackers' vectors are those of the attack. It is a map of `sent`."""
-    attackers = links.get(Attackers)
-    if attackers is None:
-        return vectors
-    honest = takes_part(links) & ~attackers.are
-
-    def branch(name: str, numbers: Any) -> Callable[[ClientParams], ClientParams]:
-        lie = ATTACKS[name].to_all
-        return (lambda x: lie(numbers, key, x, honest)) if lie else (lambda x: x)
-
-    branches = [branch(*each) for each in zip(names(), attackers.numbers)]
-    return where_rows(attackers.are, choose_of(attackers.which, branches, vectors), vectors)
 
 
 def lie_to_each(heard: Heard, weighs: bool = True) -> Heard:

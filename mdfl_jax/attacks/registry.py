@@ -14,8 +14,10 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.sharding import choose_of
+from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
-from mdfl_jax.exchange.active import computed_by, gradient_without, where_moving
+from mdfl_jax.exchange.active import computed_by, gradient_without, takes_part, where_moving
 from mdfl_jax.exchange.screening import Untrusted
 
 
@@ -111,6 +113,17 @@ class Attackers(Untrusted):
             return where_moving(~self.still, following, state), computed_by(~self.untrained, stats)
 
         return algorithm._replace(round=do_round)
+
+    def sends(self, hparams: Any, key: jax.Array, links: Links, vectors: ClientParams) -> ClientParams:
+        """Return what clients send, in which the attackers' vectors are those of the attack."""
+        honest = takes_part(links) & ~self.are
+
+        def branch(name: str, numbers: Any) -> Callable[[ClientParams], ClientParams]:
+            lie = ATTACKS[name].to_all
+            return (lambda x: lie(numbers, key, x, honest)) if lie else (lambda x: x)
+
+        branches = [branch(*each) for each in zip(names(), self.numbers)]
+        return where_rows(self.are, choose_of(self.which, branches, vectors), vectors)
 
     def has(self, of: Callable[[Attack], bool]) -> jax.Array:
         """Return whether the attack in use has a property, [] bool."""

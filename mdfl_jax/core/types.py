@@ -128,6 +128,10 @@ class Extra:
         """Return the algorithm whose round takes account of it."""
         return algorithm
 
+    def sends(self, hparams: Any, key: jax.Array, links: "Links", vectors: ClientParams) -> ClientParams:
+        """Return what the clients send in place of vectors [N, ...], as a map of `mdfl_jax.exchange.sending` does."""
+        return vectors
+
 
 ExtraT = TypeVar("ExtraT", bound=Extra)
 
