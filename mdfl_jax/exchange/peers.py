@@ -1,4 +1,4 @@
-"""Random peers, drawn again in every round: receivers for each sender, pairs, and random regular parts of a graph."""
+"""Random peers, drawn anew in each round: receivers of each sender, pairs, and random regular parts of a graph."""
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,16 @@ _Draw = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 def random_receivers(
     key: jax.Array, adjacency: jax.Array, count: jax.Array | int, senders: Senders = ALL_PAIRS
 ) -> jax.Array:
-    """Draw the receivers of each client: ``count`` of the clients that hear it, uniformly, or all if they are fewer.
+    """Draw the receivers of each client: ``count`` of the clients in its range, uniformly, or all if they are fewer.
 
     Args:
       key: one key for all clients.
-      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
+      adjacency: [N, K] bool, [i, j] where i can receive from the sender in slot j.
       count: s, may be traced.
-      senders: the clients for which the places stand. The same receivers are drawn in both forms.
+      senders: the clients in the neighbour slots. Matrices and neighbour lists give the same draw.
 
     Returns:
-      [N, K] bool, true only where ``adjacency`` is: [i, j] where the sender at place j sends to i.
+      [N, K] bool, true only where ``adjacency`` is: [i, j] where the sender in slot j sends to i.
 
     >>> everybody = ~jnp.eye(5, dtype=bool)
     >>> random_receivers(jax.random.key(0), everybody, 2).sum(axis=0).tolist()
@@ -34,21 +34,21 @@ def random_receivers(
 
 
 def random_pairs(key: jax.Array, adjacency: jax.Array, starts: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
-    """Draw disjoint pairs of clients that hear each other, in each of which one or both start the exchange.
+    """Draw disjoint pairs of clients in range of each other, in each of which one or both start the exchange.
 
-    Each such pair of clients has a random moment, its own. At this moment the two exchange, unless one of them has
-    exchanged before with another. So a client that starts alone finds a uniform partner, nobody exchanges twice, and no
-    two clients that could exchange are left over. Pairs whose moment is the first one of both clients are found
-    together; after a few such rounds none is left.
+    Each possible pair draws a random moment. At this moment the two clients exchange, unless one of them has exchanged
+    before. So a client that starts alone finds a uniform partner, no client exchanges twice, and no two clients that
+    could exchange are left over. All pairs whose moment is the first one of both clients are found at once; after a few
+    repetitions no pair is left.
 
     Args:
       key: one key for all clients.
       adjacency: [N, K] bool; only links in both directions are used.
       starts: [N] bool, the clients that start exchanges; the others only answer.
-      senders: the clients for which the places stand. The same pairs are drawn in both forms.
+      senders: the clients in the neighbour slots. Matrices and neighbour lists give the same pairs.
 
     Returns:
-      [N, K] bool, symmetric, with at most one link a client.
+      [N, K] bool, symmetric, with at most one link for each client.
 
     >>> pairs = random_pairs(jax.random.key(0), ~jnp.eye(4, dtype=bool), jnp.array([True, False, False, False]))
     >>> pairs.sum(axis=1).tolist()[0], int(pairs.sum())
@@ -86,7 +86,7 @@ def _row(graph: jax.Array, i: jax.Array, senders: Senders) -> jax.Array:
 
 
 def _tie(graph: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array, senders: Senders) -> jax.Array:
-    """Set whether two clients are linked. Over neighbour lists, a pair without a place stays as it is."""
+    """Set whether two clients are linked. In neighbour lists, a pair without a slot stays unlinked."""
     rows, columns = jnp.stack([i, j]), jnp.stack([j, i])
     if senders.ids is None:
         return graph.at[rows, columns].set(value)
@@ -101,17 +101,17 @@ def random_regular_part(
 
     Links are added one by one between two random clients in range that both have too few links. When no such pair is
     left, a random link (a, b) is replaced by (u, a) and (b, v), where u and v have too few links; this is tried at most
-    4 N times. If the graph is complete, the result is regular, except for one client where N times ``degree`` is odd,
-    and in rare cases for two clients. The distribution does not depend on the order of the clients.
+    4 N times. If the graph is complete, all clients have ``degree`` links, except one client if N times ``degree`` is
+    odd, and in rare cases two. The distribution does not depend on the order of the clients.
 
     Args:
       key: one key for all clients.
       adjacency: [N, K] bool; only links in both directions are used.
       degree: s, may be traced.
-      senders: the clients for which the places stand. The same links are drawn in both forms.
+      senders: the clients in the neighbour slots. Matrices and neighbour lists give the same links.
 
     Returns:
-      [N, K] bool, symmetric, true only where ``adjacency`` is, with at most ``degree`` links a client.
+      [N, K] bool, symmetric, true only where ``adjacency`` is, with at most ``degree`` links for each client.
     """
     num_clients = adjacency.shape[0]
     mutual = adjacency & senders.opposite(adjacency)
@@ -151,6 +151,6 @@ def random_regular_part(
 
 
 def _less(lack: jax.Array, u: jax.Array, v: jax.Array, found: jax.Array) -> jax.Array:
-    """Count a new link of two clients; they may be the same one in a repair, which then lacks two links."""
+    """Count a new link of two clients. In a repair both may be the same client, which then needs two links less."""
     more = found.astype(lack.dtype)
     return lack.at[u].add(-more).at[v].add(-more)
