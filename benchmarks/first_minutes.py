@@ -24,7 +24,7 @@ STEPS = (
     ("mdfl sweep digits", "The same command finds all runs"),
     ("mdfl sweep digits --config.seeds=8", "Two more seeds"),
     ("mdfl report runs/digits --figure=accuracy --to=accuracy.png", "A figure for a paper"),
-    ("mdfl info mobility.dcm", "What is DCM?"),
+    ("mdfl info mobility.dcm", "What is DCM, distribution-aware cluster-centre movement?"),
     ("mdfl new mobility my_rule", "A rule to begin with"),
     ("mdfl sweep ./my_rule.py --config.rounds=100", "A study of this rule"),
     ("mdfl cite runs/digits", "What to cite"),

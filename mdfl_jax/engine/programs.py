@@ -1,16 +1,16 @@
 """A batch of runs on the devices: which device computes which run, and the compiled programs of its steps.
 
 A run is a (hparams, key) pair: a sweep point under a seed. All runs of a batch have the same shapes, so one compiled
-program serves them all. Each device computes its runs in turns. On a CPU a turn is one run, which keeps its models in
-the cache; on an accelerator it is all runs of the device, mapped together. A program is that of one turn: it neither
-reads each of its inputs from an array of all runs nor writes its results to one, and the number of runs is not part of
-it. If the simulation has a mesh, several devices share each run, and the rows of the mesh take the role of the devices.
-The results are those of a plain loop over runs.
+program serves all runs. Each device computes its runs in turns. On a CPU a turn is one run, whose models stay in the
+cache. On an accelerator a turn is all runs of the device, mapped together. A program computes one turn. It does not
+slice arrays of all runs, so it does not depend on the number of runs. If the simulation has a mesh, several devices
+share each run, and a row of the mesh takes the role of a device. The results are those of a plain loop over runs.
 
-The program of a step lacks the inputs that the step does not read, and inputs that it returns unchanged do not pass
-through it. So a step that does not depend on the algorithm, such as an evaluation, is one program for all algorithms,
-and equal programs are compiled once. XLA compiles a program with several threads, but many of its steps use only one of
-them. Therefore compiling a program begins while the next ones are still traced, and all are compiled at the same time.
+The program of a step has no input that the step does not read, and an input that the step returns unchanged does not
+pass through the program. So a step that does not depend on the algorithm, such as an evaluation, is one program for all
+algorithms, and equal programs are compiled once. XLA compiles a program with several threads, but many of its passes
+use only one thread. So the compilation of a program begins while the next programs are traced, and all are compiled at
+the same time.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
 
 DEVICE = "device"  # the axis of the devices that compute runs of their own
-_HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
+_HELD = 60  # programs kept for an equal one; each takes about 10 MiB of the host's memory
 _AHEAD = 4  # turns whose programs are started while an earlier one runs
 
 
@@ -51,11 +51,11 @@ class Runs(NamedTuple):
 
 
 def in_turns(simulation: Simulation, at_once: int = 0) -> bool:
-    """Tell whether a device computes its runs one after another, as on a CPU and where one run keeps it busy.
+    """Tell whether a device computes its runs one after another: on a CPU, or if one run keeps the device busy.
 
     Args:
       simulation: the simulation.
-      at_once: the runs that are mapped together, if it is set: ``engine.runs_at_once``.
+      at_once: the field ``engine.runs_at_once``, the runs that are mapped together; 0: it is not set.
     """
     return at_once == 1 or (not at_once and (current().backend == "cpu" or simulation.alone))
 
@@ -63,25 +63,25 @@ def in_turns(simulation: Simulation, at_once: int = 0) -> bool:
 class Placement:
     """How the runs of a batch are divided among D devices (or rows of a mesh) with R runs each, and T turns.
 
-    The arrays of a turn are [D, ...] where a device computes one run after another, and [D, R / T, ...] where it maps
-    several. Runs in turns are not mapped, even if there is only one turn: then a condition on a value of the run stays
-    a condition, which needs no second state, and compilers see no axis of a single run. For a target that is not
-    present they are only shapes, which are all that compiling needs.
+    The arrays of a turn are [D, ...] if a device computes one run after another, and [D, R / T, ...] if it maps several
+    runs. Runs one after another are not mapped, even as a single turn: a mapped condition would become a selection,
+    which computes both branches and holds two states. For a target that is not present, the arrays are only shapes,
+    which are enough to compile.
 
     Args:
       simulation: the simulation.
       num_runs: the number of runs that are on the devices at the same time. The last run is repeated until the turns
         are filled.
-      at_once: the runs of a device that are mapped together (vmap); 0: one run on a CPU and where one run keeps the
-        device busy, otherwise all.
+      at_once: the runs of a device that are mapped together (vmap); 0: one run on a CPU or if one run keeps the device
+        busy, otherwise all runs.
       devices: the devices to use, by default those of the target; never more devices than runs are used. A mesh has its
         own.
 
     Attributes:
       mesh: the mesh of the simulation, or one of D devices.
       at_once: the runs of a device in a turn.
-      turns: for each turn, the place or the places of its runs among the R runs of a device.
-      mapped: whether the arrays of a turn have an axis of runs that are mapped together, perhaps of one run alone.
+      turns: for each turn, the index or the indices of its runs among the R runs of a device.
+      mapped: whether the arrays of a turn have an axis of mapped runs, which may have length one.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Placement:
 
     @cached_property
     def data(self) -> Any:
-        """The simulation's data with one copy on each device: leaves [D, ...]; over a mesh there is no axis D."""
+        """The simulation's data with one copy on each device: leaves [D, ...]; over a mesh without the axis D."""
         if self.simulation.mesh:
             return sharding.replicate(self.simulation.data, self.mesh)
         repeated = lambda x: np.broadcast_to(x, (self._num_places, *x.shape))  # noqa: E731
@@ -116,18 +116,18 @@ class Placement:
         """Return the inputs of each turn.
 
         Args:
-          hparams: the numbers of each run.
-          seeds: [runs] or [runs, len(STREAMS)], one for each stream.
+          hparams: the hyperparameters of each run.
+          seeds: [runs], or [runs, len(STREAMS)] with a seed for each stream.
         """
         stacked = self._filled(jax.tree.map(lambda *leaves: np.stack(leaves), *hparams))
         return self._split(Runs(stacked, rng.keys(self._filled(np.array(seeds, np.uint32)))))
 
     def split(self, tree: Any) -> list[Any]:
-        """Return NumPy arrays [runs, ...] as the arrays of each turn, on their devices."""
+        """Return the arrays of each turn, on their devices, from NumPy arrays [runs, ...]."""
         return self._split(self._filled(tree))
 
     def join(self, turns: Sequence[Any], num_runs: int) -> Any:
-        """Return the arrays of all turns as NumPy arrays [runs, ...], without the repeated runs at the end."""
+        """Return NumPy arrays [runs, ...] from the arrays of all turns, without the repeated runs at the end."""
 
         def whole(*leaves: jax.Array) -> np.ndarray:
             found = np.empty((self._num_places, self._per_device, *leaves[0].shape[1 + self.mapped :]), leaves[0].dtype)
@@ -158,11 +158,11 @@ class Placement:
 
     @property
     def by_device(self) -> NamedSharding:
-        """The sharding of an array [D, ...] that has the part of each device (or row of a mesh) there."""
+        """The sharding of an array [D, ...] whose row d lies on device d (or on row d of a mesh)."""
         return NamedSharding(self.mesh, PartitionSpec(self._axis))
 
     def lies(self, tree: Any) -> Any:
-        """Return the sharding of each leaf of the arrays of a turn. Over a mesh, the models of a state are divided."""
+        """Return the sharding of each array of a turn. On a mesh, the models of a state are divided by client."""
         if self.simulation.mesh and isinstance(tree, Carry):
             return self.simulation.layout(tree, before=1 + self.mapped)
         if type(tree) is tuple:
@@ -175,9 +175,9 @@ class Placement:
         return sharding.layout(by_client(clients), mesh, 1 + self.mapped) if mesh and by_client else self.lies(clients)
 
     def over_runs(self, step: Callable[..., Any], has_data: bool) -> Callable[..., Any]:
-        """Return a step of one run as the function that is traced: for the runs of a turn on one device.
+        """Return the function that is traced for a step of one run: it computes the runs of a turn on one device.
 
-        Over a mesh, the function is that of all devices.
+        Over a mesh, the function computes the runs of a turn on all devices.
 
         Args:
           step: one of the five steps of `Simulation`.
@@ -205,8 +205,8 @@ class Placement:
     def over_devices(self, program: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         """Convert a function of the traced shapes to one of the arrays of a turn.
 
-        Devices that compute runs of their own do so in a `jax.shard_map`, and each of them takes its own branches at a
-        condition. Where devices share a run, the compiler divides the function itself.
+        Devices that compute runs of their own do so in a `jax.shard_map`, in which each device takes its own branch of
+        a condition. If devices share a run, the compiler divides the function.
         """
         if self.simulation.mesh:
             return program
@@ -228,16 +228,16 @@ class Placement:
 
 
 class TracedStep:
-    """A step of a simulation, traced for the runs of a turn, without what it does not need.
+    """A step of a simulation, traced for the runs of a turn, without inputs that it does not read.
 
     Args:
-      placement: says how runs lie on the devices.
+      placement: how runs lie on the devices.
       name: the name of the step's program.
       function: (*args) -> tree, from `Placement.over_runs`.
       args: the arguments as the arrays of a turn, or their shapes.
-      passes: the places of those arguments whose leaves may be results as they are. They must not be donated to any
-        other step as long as the result is used.
-      donated: the place of an argument whose leaves are donated, except for those that are results as they are.
+      passes: the indices of the arguments whose leaves may be results unchanged. Such an argument must not be donated
+        to another step while the result is used.
+      donated: the index of an argument whose leaves are donated, except for leaves that are results unchanged.
       lies: (shapes of the result) -> their shardings; None: `Placement.lies`.
 
     Attributes:
@@ -348,9 +348,9 @@ def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = T
 
 
 class Programs(NamedTuple):
-    """The compiled steps of a turn, in the order of `traced_steps`, put together to programs of a batch.
+    """The compiled steps of a turn, in the order of `traced_steps`, and the functions of a batch that call them.
 
-    The runs of a batch and their state are lists, with a tree for each turn.
+    The runs of a batch and their states are lists with a tree for each turn.
     """
 
     draw: Callable[..., Any]
@@ -388,10 +388,10 @@ class Programs(NamedTuple):
 
 
 def _in_turns(function: Callable[..., Any], *turns: Sequence[Any]) -> list[Any]:
-    """Return what a function returns for each turn, whose programs are started before those of earlier turns end.
+    """Return the results of a function for all turns. A turn is started before the earlier turns end.
 
-    At most `_AHEAD` turns are under way: with some thirty started programs, CPU devices that share a run wait for one
-    another forever (jaxlib 0.10.2).
+    At most `_AHEAD` turns wait: with some thirty started programs, CPU devices that share a run wait for one another
+    forever (jaxlib 0.10.2).
     """
     found: list[Any] = []
     for k, turn in enumerate(zip(*turns, strict=True)):
@@ -404,8 +404,8 @@ def _in_turns(function: Callable[..., Any], *turns: Sequence[Any]) -> list[Any]:
 class Compiler:
     """Compiles the programs of the groups of a study, one group after another.
 
-    The groups of a study often have one task, and networks or algorithms that differ. Their programs that do not know
-    the difference are equal, and are compiled once. Of many programs, it keeps those that were needed last.
+    The groups of a study often have the same task, and other networks or algorithms. Programs that do not depend on the
+    difference are equal, and are compiled once. The compiler keeps the `_HELD` programs that were used last.
     """
 
     def __init__(self) -> None:
@@ -430,7 +430,7 @@ class Compiler:
         text = f"{[device.id for device in step.placement.devices]} {options} {lowered.as_text()}"
         name = hashlib.sha256(text.encode()).hexdigest()
         program = self._known.pop(name, None) or pool.submit(lowered.compile, options)
-        self._known[name] = program  # at the end, so that the first one is the one that was not needed for longest
+        self._known[name] = program  # at the end: the first program is then the one that was unused for longest
         if len(self._known) > _HELD:
             del self._known[next(iter(self._known))]
         return program

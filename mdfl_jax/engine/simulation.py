@@ -1,9 +1,10 @@
 """One simulation: a task, a network, an algorithm and a schedule, and everything that is computed with them.
 
-A run goes through five steps: `Simulation.draw` and `Simulation.world` know of the algorithm at most that it has a
-server of its own, `Simulation.begin` makes its first state, `Simulation.rounds` computes the rounds until the next
-evaluation, and `Simulation.evaluate` measures. All of them are pure functions of numbers and a key. Studies compile
-each step by itself, since equal steps of several sweep points are compiled once (`mdfl_jax.engine.programs`).
+A run has five steps. `Simulation.draw` makes the clients' data and the first model, `Simulation.world` the network's
+first state, and `Simulation.begin` the algorithm's. `Simulation.rounds` computes the rounds until the next evaluation,
+and `Simulation.evaluate` measures. All steps are pure functions of hyperparameters and a key. `draw` and `world` depend
+on the algorithm only in whether it has a server of its own. Studies compile each step by itself, so that equal steps of
+several sweep points are compiled once (`mdfl_jax.engine.programs`).
 """
 
 import dataclasses
@@ -85,7 +86,7 @@ _NEEDS = {
     SYMMETRIC: "symmetric mixing weights",
     FIXED: "the same links in every round",
 }
-"""The things that an algorithm may need from a network, in words for error messages."""
+"""What an algorithm may need from a network, in the words of error messages."""
 LIST_PLACES = Metric(
     "list_places",
     lambda at: at.network.lists.needed(at.network_state),
@@ -94,7 +95,7 @@ LIST_PLACES = Metric(
     label="places that a neighbour list needed",
     summary=False,
 )
-"""The largest number of places that a neighbour list has needed so far, the client itself included."""
+"""The largest number of neighbour slots that a client has needed so far, its own slot included."""
 
 
 class Carry(NamedTuple):
@@ -102,15 +103,15 @@ class Carry(NamedTuple):
 
     Attributes:
       round: [] int32 index of the next round.
-      clients: the samples that each client holds, from ``Task.partition``; None where it is given beside the state.
+      clients: the samples that each client holds, from ``Task.partition``; None if they are passed beside the state.
       network: the network's state.
       algorithm: the algorithm's state.
       messages: [N] int32 messages that each client has sent so far.
       bits: [N] counts of the bits of these messages.
-      stop_state: the state of the stop rule; None where there is none.
+      stop_state: the state of the stop rule; None without a stop rule.
       divergence: whether the run has diverged.
-      memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
-      task: the task's state, of one that `TaskHooks.changes`; None of others.
+      memory: what the aggregation rule keeps of pairs of clients; None for a rule without a memory.
+      task: the state of a task with `TaskHooks.changes`; None for other tasks.
     """
 
     round: jax.Array
@@ -129,8 +130,8 @@ class Carry(NamedTuple):
 class Simulation:
     """A task, a network, an algorithm and a schedule that fit together, with the steps of a run as pure methods.
 
-    ``data`` in the methods is the task's data, an argument so that a compiled program does not contain it; ``hparams``
-    are the numbers of the run, and ``key`` is the key of its seed.
+    In the methods, ``data`` is the task's data; it is an argument, so that a compiled program does not contain it.
+    ``hparams`` are the hyperparameters of the run, and ``key`` is the key of its seed.
 
     Attributes:
       task: the learning problem.
@@ -209,22 +210,22 @@ class Simulation:
 
     @property
     def records(self) -> Records:
-        """Which records of the rounds there are besides the positions, their size, and whether they are kept."""
+        """The records of the rounds besides the positions, their size, and whether they are kept."""
         return self._measured[1]
 
     @property
     def by_round(self) -> tuple[Metric, ...]:
-        """The metrics whose value of each round is kept. Without positions no record is."""
+        """The metrics whose value is kept for each round. Without positions, no record is kept."""
         return metrics_by_round(self.metrics, self.schedule.record_positions)
 
     @property
     def list_bound(self) -> int:
-        """The places of the network's neighbour lists; 0 if they can never be too short."""
+        """The slots of the network's neighbour lists, K; 0 if the lists can never be too short."""
         return self.network.lists.bound if self.network.lists else 0
 
     @property
     def counts_places(self) -> bool:
-        """Whether the network counts the places that neighbour lists need (`places_needed`)."""
+        """Whether the network counts the slots that neighbour lists need (`places_needed`)."""
         return bool(self.network.lists and self.network.lists.needed)
 
     @property
@@ -247,21 +248,21 @@ class Simulation:
 
     def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         """Return the network's state before the first round, and the facts about the run."""
-        with sharding.tracing_over(self.mesh):  # its loops end where the compiler would ask all devices
+        with sharding.tracing_over(self.mesh):  # else the compiler would put collectives into its loops
             held = Held.by(clients)
             state = sharding.everywhere(self.network.init, hparams.network, key, held)
         return state, self._facts(clients, state)
 
     def begin(self, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, Rows]:
-        """Return the state before the first round, and what its evaluation reads of the rounds before it.
+        """Return the state before the first round, and the sums and rows that its evaluation reads.
 
         Args:
-          hparams: the numbers of the run, perhaps with models from which the clients start.
+          hparams: the hyperparameters of the run, perhaps with models from which the clients start.
           model: the first model, from `draw`.
           network: the network's state, from `world`.
 
         Returns:
-          (state without the clients' data, the sums over no rounds, the rows of the metrics with one value a round).
+          (state without the clients' data, sums over no rounds, the rows of the metrics with one value for each round).
         """
         num_clients, client_params = self.num_clients, self._first_models(hparams, model)
         carry = Carry(
@@ -287,17 +288,18 @@ class Simulation:
 
         Args:
           data, hparams, key: as in the other steps.
-          clients: the clients' data. It never changes, and outside of the loop it is not copied.
+          clients: the clients' data. It never changes; outside of the loop's state it is not copied.
           carry: the state without the clients' data.
 
         Returns:
-          (state without the clients' data, sums over these rounds, the values of the metrics with one value a round).
+          (state without the clients' data, sums over these rounds, values of the metrics with one value for each
+          round).
         """
         schedule, num_clients, mesh = self.schedule, self.num_clients, self.mesh
 
         def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
             carry, sums, rows = self.one_round(data, hparams, key, state[0]._replace(clients=clients), state[1])
-            if self.alone and mesh is None:  # or the loop would hold a copy of large models, in another order
+            if self.alone and mesh is None:  # else the loop copies large models to another layout
                 carry = carry._replace(algorithm=sharding.in_order(carry.algorithm))
             return (carry._replace(clients=None), sums), rows
 
@@ -325,7 +327,7 @@ class Simulation:
             carry = after[0]._replace(round=carry.round + schedule.eval_every)
             return (carry, after[1]), jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.eval_every, *x.shape)), rows)
 
-        if mesh is not None:  # devices talk in the rounds, so there is no condition around them, but a choice in each
+        if mesh is not None:  # no condition may contain collectives (`sharding`), so each round chooses
             (carry, sums), rows = all_rounds(carry)
         else:
             (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, carry)
@@ -334,16 +336,16 @@ class Simulation:
     def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: Rows) -> Metrics:
         """Evaluate the models of a run and compute all metrics.
 
-        Before the first round it is the same function as later, so it evaluates the models of all clients although they
-        are the same: it is compiled once.
+        Before the first round, it evaluates the models of all clients although they are equal. So one program serves
+        all evaluations.
 
         Args:
           data: the task's data.
-          key: the seed's key, which draws the sample that is evaluated, if only a sample is.
+          key: the seed's key; it draws the sample, if only a sample is evaluated.
           clients: the clients' data.
           carry: the state without the clients' data.
           sums: the sums over the rounds since the last evaluation.
-          rows: the values of the metrics with one value a round, in the rounds since the last evaluation.
+          rows: the values, since the last evaluation, of the metrics with one value for each round.
 
         Raises:
           UserError: if the value of a metric does not have the declared shape or a suitable type.
@@ -402,8 +404,8 @@ class Simulation:
         """Compute a whole run.
 
         Returns:
-          The metrics, with a leading axis of 1 + rounds / eval_every evaluations, of which the first one is before any
-          round. ``position`` is [R + 1, N, 2] where it is recorded, other records [R, ...].
+          The metrics, with a leading axis of 1 + rounds / eval_every evaluations; the first evaluation is before any
+          round. A recorded ``position`` is [R + 1, N, 2]; other records are [R, ...].
         """
         carry, start = self.init(self.data, hparams, key)
         advance = lambda c, _: self.advance(self.data, hparams, key, c)  # noqa: E731
@@ -433,7 +435,7 @@ class Simulation:
           sums: the sums over the rounds since the last evaluation.
 
         Returns:
-          (state after the round, sums that include the round, its values of the metrics with one value a round).
+          (state after the round, sums that include the round, values of the metrics with one value for each round).
         """
         task, network = self.task, self.network
         task_state = self._changed(data, hparams, key, carry)
@@ -491,7 +493,7 @@ class Simulation:
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
 
     def _changed(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
-        """Return the task's state when a round begins, of a task that `TaskHooks.changes`."""
+        """Return the state of a task with `TaskHooks.changes` at the beginning of a round."""
         changes, network = self.task.hooks.changes, self.network
         if changes is None:
             return None
@@ -503,20 +505,20 @@ class Simulation:
             )
 
     def _holding(self, data: Any, clients: Any, task_state: Any) -> Any:
-        """Return the clients with the samples that they hold, from those of ``Task.partition``."""
+        """Return the clients with the samples that they hold in this round; ``clients`` are from ``Task.partition``."""
         if self.task.hooks.changes is None:
             return clients
         with sharding.tracing_over(self.mesh):
             return sharding.everywhere(self.task.hooks.changes.held, data, clients, task_state)
 
     def _first_models(self, hparams: Hparams, model: Params) -> ClientParams:
-        """Return the models with which clients begin: the one that the task drew, or those that are given."""
+        """Return the models with which clients begin, [N, ...]: the task's first model, or the given models."""
         models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_clients, *p.shape)), model)
         given = lambda x, like: jnp.broadcast_to(x, like.shape).astype(like.dtype)  # noqa: E731 -- [N, ...] or [1, ...]
         return models if hparams.start is None else jax.tree.map(given, hparams.start, models)
 
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
-        """Let a network look at the round that was computed, if it wants to, and return its state after that."""
+        """Pass the computed round to the network's hook ``observe``, if it has one, and return the network's state."""
         network = self.network
         if network.hooks.observe is None:
             return network_state
@@ -527,7 +529,7 @@ class Simulation:
         return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
-        """Look at the norms of the models after a round, those of clients that count and the algorithm's global one."""
+        """Check the norms of the models after a round: those of the clients that count, and of the global model."""
         algorithm = self.algorithm
         with jax.named_scope("divergence"):
             norm = largest_norm(algorithm.params(algorithm_state), self._counted(carry.network))
@@ -538,7 +540,7 @@ class Simulation:
     def _stopped(
         self, data: Any, clients: Any, carry: Carry, algorithm_state: Any, divergence: Divergence
     ) -> StopState | None:
-        """Look at the objective of the judged model after a round, where there is a stop rule."""
+        """Check the objective of the judged model after a round, if there is a stop rule."""
         if carry.stop_state is None or not self.task.scoring.objective:
             return carry.stop_state
         before, after = (self._judged_model(state, carry.network) for state in (carry.algorithm, algorithm_state))
@@ -551,7 +553,7 @@ class Simulation:
     # The models, and their scores at an evaluation.
 
     def models(self, carry: Carry) -> tuple[ClientParams, ClientParams | None]:
-        """Return the N clients' models, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
+        """Return the clients' models, [N, ...], and the algorithm's global model, [1, ...], or None without one."""
         own = self.algorithm.global_model
         return self.algorithm.params(carry.algorithm), own(carry.algorithm) if own else None
 
@@ -569,7 +571,7 @@ class Simulation:
     ) -> tuple[Score, Score, Sample | None]:
         """Compute the scores of the clients' models and of the judged model.
 
-        If only a sample is evaluated, all clients are evaluated at both ends of the run all the same.
+        If only a sample is evaluated, the first and the last evaluation still take all clients.
 
         Args:
           data, key, clients, carry: as in `evaluate`.
@@ -577,8 +579,8 @@ class Simulation:
           one: [1, ...] the judged model.
 
         Returns:
-          The scores [N] of the clients' models, which are NaN if only the global model is evaluated, the score [1] of
-          the judged model, and who was evaluated, if only a sample is.
+          (scores [N] of the clients' models, NaN if only the global model is evaluated; score [1] of the judged model;
+          the evaluated sample, or None).
         """
         task, schedule, num_clients = self.task, self.schedule, self.num_clients
         if is_sampled(schedule):
@@ -592,7 +594,8 @@ class Simulation:
             unknown = jnp.full(num_clients, jnp.nan, jnp.float32)
             return Score(unknown, unknown), task.evaluate(data, clients, one), None
         if (task.scoring.in_turn or num_clients < MANY) and self.mesh is None:
-            # One compiled loop evaluates all models. So many that they are computed in groups are left as they are.
+            # One loop evaluates clients and judged model, so that it is compiled once. From MANY models on, the loop
+            # computes groups of models, which one more model would change.
             both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
             return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both)), None
         of_one = task.evaluate(data, clients, one)
@@ -601,11 +604,11 @@ class Simulation:
     # What is drawn before and without a run.
 
     def partition(self, data: Any, hparams: Hparams, key: jax.Array) -> Any:
-        """Return the data of the clients in the run of a key, from ``Task.partition``; the run itself is not needed."""
+        """Return the clients' data of the run with a key, from ``Task.partition``, without computing the run."""
         return self.task.partition(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
 
     def owner(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-        """Return the client that holds each training sample in the run of a key, [n] int32; -1 for nobody.
+        """Return the client that holds each training sample in the run with a key, [n] int32; -1 for no client.
 
         The task must have an ``owner``.
         """
@@ -613,13 +616,13 @@ class Simulation:
         return self.task.hooks.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
 
     def places_needed(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-        """Count the places that neighbour lists need in the rounds of a run, from the movement alone.
+        """Count the neighbour slots that neighbour lists need in the rounds of a run, from the movement alone.
 
-        The lists of the network may be too short for it, since neighbours are counted before lists are made. The
-        network must count them (`counts_places`).
+        The lists of the network may be too short, since neighbours are counted before lists are made. The network must
+        count neighbours (`counts_places`).
 
         Returns:
-          [] int32, the largest number of places that a client needs in any round.
+          [] int32, the largest number of slots that a client needs in any round.
         """
         network = self.network
         assert network.lists is not None
@@ -634,7 +637,7 @@ class Simulation:
         return network.lists.needed(end)
 
     def facts(self, carry: Carry) -> RunFacts:
-        """Return the facts about a run that its whole state before the first round contains."""
+        """Return the facts about a run, from its whole state before the first round."""
         return self._facts(carry.clients, carry.network)
 
     def _facts(self, clients: Any, state: Any) -> RunFacts:
@@ -644,10 +647,10 @@ class Simulation:
         return RunFacts(clients.label_counts, network.places(state).is_mobile, reached)
 
     def _first_places(self, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-        """Return the places before the first round, [N, 2], for a task that divides the data by them, else nothing.
+        """Return ([N, 2] places before the first round,) for a task that divides the data by places, else ().
 
-        The network is given clients that all hold one sample of one label. The places do not depend on the data, so
-        they are those of the run.
+        Here the data are not divided yet, so the network gets clients that hold one sample of one label each. First
+        places do not depend on the data, so they are those of the run.
         """
         if not self.task.hooks.by_place:
             return ()
@@ -674,7 +677,7 @@ class Simulation:
         return sharding.layout(divided, mesh, before)
 
     def _settle(self, carry: Carry) -> Carry:
-        """Tell the compiler the sharding of a state, from `layout`."""
+        """Fix the sharding of a state for the compiler, from `layout`."""
         return sharding.settle(carry, self.layout(carry))
 
 
@@ -740,9 +743,9 @@ def check_needs(
 
 
 def _judge(gradient: Gradient, key: jax.Array, clients: Any) -> Callable[..., jax.Array]:
-    """Return the loss of models on the minibatches of a round's first step, NaN for a client without samples.
+    """Return a function: the loss of models on the minibatches of a round's first step, NaN without samples.
 
-    The gradient function is that of all clients, since also one whose work goes on judges what it hears.
+    ``gradient`` must compute all clients, since a client whose work continues also judges the models that it receives.
     """
     first_step = jax.random.fold_in(key, 0)
 
@@ -753,5 +756,5 @@ def _judge(gradient: Gradient, key: jax.Array, clients: Any) -> Callable[..., ja
 
 
 def _size(tree: Any) -> int:
-    """Return the number of numbers in a tree of arrays or shapes."""
+    """Return how many numbers a tree of arrays or shapes holds."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))

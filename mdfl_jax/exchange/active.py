@@ -1,8 +1,8 @@
-"""Who takes part in a round and is heard. Who does not, keeps its state, computes and sends nothing, and is unheard.
+"""Who takes part in a round. A client that takes no part keeps its state, computes nothing, and sends nothing.
 
-A network says in `Links.active` who takes part. The links of the others are removed here, in one place, and one wrapper
-serves the rounds of all algorithms. If `Links.active` is None, everybody takes part and no program has a further
-operation.
+A network sets `Links.active`, the clients that take part. This module removes the links of the others, and wraps the
+rounds of all algorithms in the same way. If `Links.active` is None, all clients take part, and no operation is added to
+the program.
 """
 
 import functools
@@ -21,9 +21,10 @@ from mdfl_jax.core.types import Algorithm, Channel, Extra, Gradient, Links, Meet
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Finishing(Extra):
-    """The clients whose local work ends in a round, where a work takes each client its own number of rounds.
+    """The clients whose local work ends in a round. With clocks, a work takes each client its own number of rounds.
 
-    The others go on with their work, and their gradients are zero. Without it a round is the work of every client.
+    The other clients continue their work, and their gradients are zero. Without this record, every client finishes one
+    work in each round.
 
     Attributes:
       who: [N] bool.
@@ -32,7 +33,7 @@ class Finishing(Extra):
     who: jax.Array
 
     def around(self, algorithm: Algorithm) -> Algorithm:
-        """Return the algorithm in whose round only these clients compute."""
+        """Return the algorithm whose round computes gradients only for these clients."""
 
         def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
             context = context._replace(gradient=gradient_of(self.who, context.gradient))
@@ -45,8 +46,8 @@ class Finishing(Extra):
 def links_of_active(links: Links) -> Links:
     """Remove the links from and to clients that take no part in the round, and their meetings with the server.
 
-    The weights of removed links go to the receivers' own models. So rows of the mixing matrix still sum to one, and a
-    symmetric matrix stays symmetric. Clients whose work goes on (`Finishing`) stay in range.
+    The weights of removed links go to the receivers' own models. So the rows of the mixing matrix still sum to one, and
+    a symmetric matrix stays symmetric. Clients whose work continues (`Finishing`) stay in range.
     """
     if links.active is None:
         return links
@@ -88,11 +89,10 @@ def takes_part(links: Links) -> jax.Array:
 
 
 def in_round(algorithm: Algorithm, links: Links) -> Algorithm:
-    """Return the algorithm as it computes a round with these links: what wrappers make of it, for those who are active.
+    """Return the algorithm as it computes a round with these links: changed by the wrappers, for the active clients.
 
-    An inactive client keeps its rows of the state, and it has sent no message. The loss that is recorded for it is that
-    of the model that it keeps. Parts of the state that have no row for each client, such as the model of a server, are
-    those after the round.
+    An inactive client keeps its rows of the state and sends no message. Its recorded loss is that of the model that it
+    keeps. Parts of the state without a row for each client, such as a server's model, are those after the round.
     """
     if links.active is not None:
         algorithm = _of_active(algorithm, links.active)
@@ -112,10 +112,10 @@ def _of_active(algorithm: Algorithm, active: jax.Array) -> Algorithm:
 
 
 def where_moving(moves: jax.Array, following: Any, state: Any, of_all: bool = True) -> Any:
-    """Return an algorithm's state of which only the rows of some clients, [N] bool, have changed.
+    """Return an algorithm's state in which only the rows of some clients, [N] bool, have changed.
 
     Args:
-      moves: whose rows change.
+      moves: the clients whose rows change.
       following: the state after the change.
       state: the state before.
       of_all: whether parts of the state without a row for each client change, too.
@@ -136,9 +136,9 @@ def computed_by(clients: jax.Array, stats: RoundStats) -> RoundStats:
 
 
 def gradient_of(clients: jax.Array, gradient: Gradient) -> Gradient:
-    """Return the gradient function of some clients, [N] bool; that of the others is zero.
+    """Return the gradient function of some clients, [N] bool; the gradients of the others are zero.
 
-    A task that has the argument ``only`` (`Task.gradient`) leaves the work of the others out.
+    A task whose gradient has the argument ``only`` (`Task.gradient`) does not compute the others.
     """
     if contract.has_argument(gradient, "only"):
         return functools.partial(gradient, only=clients)
@@ -157,7 +157,7 @@ def gradient_without(clients: jax.Array, gradient: Gradient) -> Gradient:
 
 
 def heard_links(links: Links, stats: RoundStats) -> Links:
-    """Return the links of a round over which messages went (`RoundStats.heard`).
+    """Return the links of a round over which messages were received (`RoundStats.heard`).
 
     Args:
       links: the links of the round.
@@ -172,6 +172,6 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
 
 
 def links_of_speakers(links: Links, messages: jax.Array) -> Links:
-    """Return the links over which messages went if those who sent any, [N], were heard over all of their links."""
+    """Return the links of all clients that sent messages, [N]: each message goes over all links of its sender."""
     speaks = links.senders.of(messages > 0)
     return links._replace(adjacency=links.adjacency & speaks, partner=None).of_channel(audible=None)

@@ -1,7 +1,7 @@
-"""Aggregation: how a client combines the models that it hears with its own.
+"""Aggregation: how a client combines the models that it receives with its own.
 
-Every algorithm that mixes whole models does it by a rule of `AGGREGATIONS`, which `algorithm.aggregation` names. A file
-in this folder, or one of your own, that registers a rule adds it to all these algorithms.
+Every algorithm that mixes whole models uses a rule of `AGGREGATIONS`; the field `algorithm.aggregation` names the rule.
+A file in this folder, or one of your own, that registers a rule adds it to all these algorithms.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,16 @@ class Heard(NamedTuple):
     """What a rule of aggregation combines.
 
     Attributes:
-      links: the links over which the models were sent. Receiver i hears the senders where ``links.adjacency`` [N, K] is
-        True; ``links.mix`` has the weights, and ``links.senders.of(leaf)`` the senders' rows of a leaf.
+      links: the links over which the models were sent. Receiver i receives from the senders where ``links.adjacency``
+        [N, K] is True; ``links.mix`` has the weights, and ``links.senders.of(leaf)`` the senders' rows of a leaf.
       own: [N, ...] the models that the clients have.
-      sent: [N, ...] the models that the clients have sent. They are those of ``own``, the same object, unless something
-        has changed them on the way (`mdfl_jax.exchange.sending`).
+      sent: [N, ...] the models that the clients have sent. It is the object ``own`` itself, unless a map of
+        `mdfl_jax.exchange.sending` has changed the models.
       numbers: the numbers of the rule.
-      mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes the speed alone.
-      context: the round, for rules that ask for losses, for the progress of the run, or for what they remember; None:
-        there is none.
+      mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes only the speed.
+      context: the round, for rules that read losses, the progress of the run, or their memory; None outside of a run.
       lies: [N, ...] what attackers who know everything send to each client in place of their models; None: nothing.
-      liars: [N, K] bool, over the places of the links: the senders that send it; None with ``lies``.
+      liars: [N, K] bool, over the neighbour slots: the senders of ``lies``; None if ``lies`` is None.
     """
 
     links: Links
@@ -49,11 +48,11 @@ class Heard(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A number that each client keeps of each other one, [N, N] float32, whether they hear each other or not.
+    """A number that each client keeps about each other client, [N, N] float32, also about clients out of range.
 
     Attributes:
       begins: (numbers, N) -> the numbers before the first round.
-      fades: (numbers, [N, N]) -> the numbers that are left of them at the next exchange.
+      fades: (numbers, [N, N]) -> what is left of the numbers at the next exchange.
     """
 
     begins: Callable[[Any, int], jax.Array]
@@ -61,14 +60,14 @@ class Memory(NamedTuple):
 
 
 class RuleTraits(NamedTuple):
-    """What a rule says of itself.
+    """What a rule declares about itself.
 
     Attributes:
-      weighs: whether it uses the mixing matrix; if not, a study says that ``network.mixing`` has no effect.
-      judges: whether it asks for the losses of the models.
-      keeps_mean: whether symmetric weights keep the mean of what is mixed, as recursions that track a sum need.
+      weighs: whether it uses the mixing matrix; otherwise a study reports that ``network.mixing`` is ignored.
+      judges: whether it reads the losses of the models.
+      keeps_mean: whether symmetric weights keep the mean over clients; algorithms that track a sum need this.
       memory: what it keeps from round to round.
-      metrics: the metrics of what it does.
+      metrics: its metrics.
     """
 
     weighs: bool = True
@@ -112,15 +111,15 @@ def weighted_mean(heard: Heard) -> ClientParams:
 
 
 def as_exchanged(found: ClientParams | Exchanged) -> Exchanged:
-    """Return the result of an exchange that may report nothing, and then returns the models alone."""
+    """Return the result of an exchange as an `Exchanged`; a rule without a report returns only the models."""
     return found if isinstance(found, Exchanged) else Exchanged(found)
 
 
 def aggregate(rule: str, heard: Heard) -> Exchanged:
-    """Combine the models that each client hears with its own, by a rule of `AGGREGATIONS`.
+    """Combine the models that each client receives with its own, by a rule of `AGGREGATIONS`.
 
     Raises:
-      UserError: for an unknown rule, for numbers of another rule, or if the rule returns other shapes.
+      UserError: for an unknown rule, for hyperparameters of another rule, or if the rule returns other shapes.
     """
     combine, needed = AGGREGATIONS[rule], AGGREGATIONS.numbers(rule)
     if fields_of(needed) and not isinstance(heard.numbers, needed):

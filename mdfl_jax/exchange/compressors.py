@@ -1,6 +1,6 @@
-"""Compressors: they shorten messages before they are sent, and count the bits that remain.
+"""Compressors shorten messages before they are sent, and count the bits that remain.
 
-Each compressor acts on rows x [N, n], one message a client. It is a contraction with delta if
+Each compressor acts on rows x [N, n], one message for each client. It is a contraction with delta if
 E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1). It is unbiased if E C(x) = x.
 The bits of indices are those of `mdfl_jax.core.message_bits.index_bits`; a scale or a norm takes one float.
 """
@@ -21,11 +21,11 @@ from mdfl_jax.exchange.partial import in_chunks, random_coordinates, share_of, s
 
 
 class Message(NamedTuple):
-    """The compressed messages of all clients, one a client.
+    """The compressed messages of all clients, one for each client.
 
     Attributes:
       value: [N, n] x_hat, the decoded messages.
-      code: the number of coordinates or the levels [N, n] that give the length; None where neither is needed.
+      code: the number of coordinates, or the levels [N, n], from which the length follows; None if neither is needed.
     """
 
     value: jax.Array
@@ -115,7 +115,8 @@ def _random_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 def _top_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     count = num_kept(numbers.transmission, x.shape[1])
-    # The bit patterns of non-negative floats, read as whole numbers, have the order of the floats.
+    # The bit patterns of non-negative floats, read as whole numbers, have the order of the floats. So the selection by
+    # counting, which works on whole numbers, finds the largest ones without a sort.
     kind, wide = (jnp.uint64, jnp.float64) if x.dtype == jnp.float64 else (jnp.uint32, jnp.float32)
     size = ~jax.lax.bitcast_convert_type(jnp.abs(x.astype(wide)), kind)
     kept = in_chunks(smallest, size, jnp.zeros(x.shape, bool), whole=count)
@@ -157,7 +158,7 @@ def _qsgd(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 
 def _qsgd_bits(numbers: Any, message: Message) -> Bits:
-    """Count the bits of the norm, and of a sign and one of s + 1 levels, in a code of fixed length, a coordinate."""
+    """Count the bits of the norm, and for each coordinate those of a sign and one of s + 1 levels (fixed length)."""
     each = 1 + _bit_length(jnp.asarray(numbers.levels))
     return _all_alike(message, add_bits(as_bits(_width(message)), count_bits(each, message.value.shape[1])))
 
@@ -173,9 +174,9 @@ def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Arr
     This is the non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|.
     The bound is reached half-way between two points. As omega goes to 0 the points become 2 eta l.
 
-    Where the points lie nearly as close to each other as the floats, rounding breaks the inequality. So Q(x) = x beyond
-    `largest_level`, or where the nearest point misses the inequality by more than a thousandth. The level is then the
-    first beyond the largest one.
+    Where the points lie nearly as close to each other as the floats, rounding breaks the inequality. So Q(x) = x if the
+    level is above `largest_level`, or if the nearest point misses the inequality by more than a thousandth. The level
+    is then `largest_level` + 1.
 
     Args:
       x: an array of any shape.
@@ -236,17 +237,17 @@ def elias_bits(levels: jax.Array) -> jax.Array:
 
 
 SUMMED = 2**25
-"""Coordinates whose bits are summed at a time: a level and a float that follows it have fewer than 2^7 bits."""
+"""Coordinates whose bits are summed at a time without overflow: a level and its float have fewer than 2^7 bits."""
 
 
 def total_of(each: jax.Array, at_once: int) -> Bits:
-    """Return the sums [N] of the rows of whole numbers [N, n], of which ``at_once`` together are below 2^32."""
+    """Return the sums [N] of rows of whole numbers [N, n]; each sum of ``at_once`` of them must be below 2^32."""
     cut = [each[:, start : start + at_once] for start in range(0, each.shape[1], at_once)]
     return functools.reduce(add_bits, (as_bits(jnp.sum(part, axis=1, dtype=jnp.uint32)) for part in cut))
 
 
 def _anq_bits(numbers: Any, message: Message) -> Bits:
-    """Count the bits of the levels, and of the floats that follow the level that stands for no point."""
+    """Count the bits of the levels, and of the float that follows each level above the largest one."""
     beyond = jnp.abs(message.code) > largest_level(message.value.dtype)
     each = elias_bits(message.code) + jnp.where(beyond, jnp.uint32(_width(message)), 0)
     return total_of(each, SUMMED)

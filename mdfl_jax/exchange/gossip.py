@@ -1,7 +1,7 @@
-"""Gossip: every client takes the weighted mean of the models that it hears and its own.
+"""Gossip: every client takes the weighted mean of the models that it receives and its own.
 
-Two kernels compute the same result: a dense matrix product, and a sum over neighbour lists of bounded length, which
-reads only the models that are heard. `mix` uses the lists where they are faster and hold all senders of the round;
+Two kernels compute the same result: a dense matrix product, and a sum over neighbour lists of bounded length. The sum
+reads only the models that are received. `mix` uses the lists if they are faster and hold all senders of the round;
 otherwise it uses the product. So no sender is ever left out.
 """
 
@@ -20,16 +20,16 @@ from mdfl_jax.core.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/tried.md)
 RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
-_PLACES = 8  # places of neighbour lists that are added in one pass over the sums
+_PLACES = 8  # neighbour slots that are added in one pass over the sums
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
 
 class NeighbourList(NamedTuple):
-    """The senders that each receiver hears, at most K, the receiver itself included.
+    """The senders from which each receiver receives, at most K, the receiver itself included.
 
     Attributes:
-      sender: [N, K] int32 the indices of the senders; unused places hold the receiver's own index.
-      weight: [N, K] float32 the senders' weights, zero at unused places.
+      sender: [N, K] int32 the indices of the senders; unused slots hold the receiver's own index.
+      weight: [N, K] float32 the senders' weights, zero at unused slots.
       most: [] int32 the largest number of senders of a receiver, which may be greater than K.
     """
 
@@ -107,20 +107,20 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
 def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
     """Compute the weighted sums of the senders' rows over neighbour lists: sum_k w[i, k] x[ids[i, k]].
 
-    Some receivers are computed at a time on a CPU, so that their sums stay in the cache, and the loop over the places
-    ends at the last one that any of them uses. Several places are added at a time, in their order, so that the sums are
-    read and written once for all of these.
+    A CPU computes `RECEIVERS` receivers at a time, so that their sums stay in the cache, and the loop over the slots
+    ends at the last slot that any of them uses. Several slots are added in one pass, in their order: a pass reads and
+    writes the sums once.
 
     Args:
-      weights: [N, K], zero at unused places.
-      ids: [N, K] int32, the sender of each place.
+      weights: [N, K], zero at unused slots.
+      ids: [N, K] int32, the sender at each slot.
       client_params: [N, ...] stacked trees.
 
     Returns:
       [N, ...] of at least single precision.
     """
     num_clients = ids.shape[0]
-    last = ((0, 0), (0, -(ids.shape[1] - 1) % _PLACES))  # rows of whole passes: the last sender again, of weight zero
+    last = ((0, 0), (0, -(ids.shape[1] - 1) % _PLACES))  # fills the last pass: the last sender again, with weight zero
     weights, ids = jnp.pad(weights, last), jnp.pad(ids, last, mode="edge")
     size = ids.shape[1]
     of_leaf = lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32))  # noqa: E731
@@ -154,7 +154,7 @@ def _mix_lists(weights: jax.Array, senders: Senders, client_params: ClientParams
     def of_rows(weights: jax.Array, ids: jax.Array, params: ClientParams) -> ClientParams:
         models = jax.tree.leaves(params)[0].shape[0]
         if models < num_clients:
-            weights = jnp.where(ids < models, weights, jnp.nan)  # loud, should a network tell too small a reach
+            weights = jnp.where(ids < models, weights, jnp.nan)  # NaN shows a network that declares too small a reach
         found = listed_sums(weights, ids, params)
         return jax.tree.map(lambda new, x: new.astype(x.dtype), found, params)
 
@@ -164,21 +164,21 @@ def _mix_lists(weights: jax.Array, senders: Senders, client_params: ClientParams
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders: Senders = ALL_PAIRS) -> ClientParams:
     """Compute X <- W X with the faster kernel. A round in which a receiver has too many senders uses the dense product.
 
-    The kernels agree on finite models. A model that has diverged to infinity reaches only its neighbours through the
-    lists, but makes the models of all clients NaN through the product (0 times infinity).
+    The kernels agree on finite models. Through the lists, a model that has diverged to infinity reaches only its
+    neighbours. Through the product it makes the models of all clients NaN, because 0 times infinity is NaN.
 
     Args:
       weights: [N, K], row i holds the weights of receiver i.
       client_params: [N, ...] stacked trees.
-      bound: senders in a list that is made of a matrix, the receiver included; 0 means `DEFAULT_BOUND` on a CPU with
-        more than `DENSE_UP_TO` clients, and else the dense product.
-      senders: the clients for which the K places stand, `Links.senders`.
+      bound: the largest number of senders in a list that is made of a matrix, the receiver included. 0 means
+        `DEFAULT_BOUND` on a CPU with more than `DENSE_UP_TO` clients, and otherwise the dense product.
+      senders: the clients at the K neighbour slots, `Links.senders`.
 
     Returns:
       The mixed trees, [N, ...].
 
     Raises:
-      UserError: if the weights are no matrix and the senders are not given.
+      UserError: if the weights are not a matrix and the senders are not given.
     """
     num_clients = weights.shape[0]
     if senders.ids is not None:

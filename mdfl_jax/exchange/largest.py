@@ -1,12 +1,11 @@
 """Messages that carry a part of a model: as many coordinates as fit a contact, those that changed most first.
 
-What a coordinate is worth is how far it is from the value that its client has sent last, or from the model with which
-it began. This is the accumulated change of JWINS (Dhasade et al., 2023), without its wavelets. By the size of
-parameters alone the same coordinates would be sent in every round, and the others never; and a difference to what each
-single peer knows would take a model for each pair of clients. A receiver takes its own value where a sender sends none,
-as in JWINS.
+A client ranks its coordinates by their distance from the value that it has sent last, or from its first model. This is
+the accumulated change of JWINS (Dhasade et al., 2023), without its wavelets. A ranking by the size of the parameters
+would send the same coordinates in every round, and the others never. A ranking by what each peer knows would need a
+model for each pair of clients. Where a sender sends no value, a receiver takes its own, as in JWINS.
 
-The links of a round say how many coordinates each of them carries (`Parts`). A message has the bits of its
+The links of a round have the number of coordinates that each of them carries (`Parts`). A message has the bits of its
 coordinates and of their indices (`mdfl_jax.core.message_bits.sparse_bits`).
 """
 
@@ -29,8 +28,8 @@ class PartState(NamedTuple):
     """The state of an algorithm whose messages may carry parts.
 
     Attributes:
-      inner: the algorithm's own.
-      last: [N, n] the value of each coordinate that each client has last sent; that of the first model before.
+      inner: the algorithm's own state.
+      last: [N, n] the value of each coordinate that each client has sent last; before that, the first model's.
     """
 
     inner: Any
@@ -54,17 +53,17 @@ def mean(
 ) -> Exchanged:
     """Compute x_i + sum_j W_ij m_ij (y_j - x_i), where m_ij are one at the coordinates that the link carries.
 
-    Where all links carry whole models, this is the weighted mean with the mixing matrix, bit for bit.
+    If all links carry whole models, this is the weighted mean with the mixing matrix, bit for bit.
 
     Args:
       links: the links, with their `Parts`.
       own: [N, ...] the models x.
       sent: [N, ...] what the clients send, y.
-      last: [N, n] the value of each coordinate that each client has last sent; None: that of ``own``.
+      last: [N, n] the value of each coordinate that each client has sent last; None: that of ``own``.
       mixing_bound: as of `mdfl_jax.exchange.gossip.mix`.
 
     Returns:
-      The models, [N, ...], and as the memory what each client has last sent after it.
+      The models, [N, ...]; the memory of the report is ``last`` after this exchange.
     """
     senders, parts = links.senders, links.get(Parts)
     (x, unravel), (y, _) = ravel(own), ravel(sent)
@@ -73,7 +72,7 @@ def mean(
     counts = parts.counts
     last = x if last is None else last
     carried = jnp.where(links.adjacency, counts, 0)
-    most = jnp.max(senders.opposite(carried), axis=1)  # who gets more than another gets the same and more
+    most = jnp.max(senders.opposite(carried), axis=1)  # messages are nested: a longer one contains a shorter one
 
     def of_rows(rows: tuple[jax.Array, ...], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
         mine, weights, carried, ids = rows
@@ -88,7 +87,7 @@ def mean(
 
     def in_parts() -> tuple[ClientParams, jax.Array]:
         rank = by_rows(lambda rows, _: _ranks(*rows), (y, last), ())
-        ids = carried if senders.ids is None else senders.ids  # a matrix needs none
+        ids = carried if senders.ids is None else senders.ids  # of a matrix they are not read
         found = unravel(by_rows(of_rows, (x, links.mix, carried, ids), (y, rank)))
         return found, jnp.where(rank < most[:, None], y, last)
 
@@ -112,14 +111,14 @@ def fitting(capacity: jax.Array, last: Any) -> jax.Array:
       last: [N, n]; only its shape and type matter.
 
     Returns:
-      [N, K] int32, one at least: a link is there since one of them fits.
+      [N, K] int32, at least 1: a link on which no coordinate fits does not exist.
     """
     size, width = _size(last)
     return jnp.maximum(count_within(size, capacity, width), 1)
 
 
 def _ranks(sent: jax.Array, last: jax.Array) -> jax.Array:
-    """Return [N, n] int32, the place of each coordinate in the order of |sent - last|, of equal ones the first."""
+    """Return [N, n] int32, the rank of each coordinate by falling |sent - last|; equal ones keep their order."""
     order = jnp.argsort(-jnp.abs(sent - last), axis=1, stable=True)
     rows = jnp.arange(sent.shape[0])[:, None]
     return jnp.zeros(sent.shape, jnp.int32).at[rows, order].set(jnp.arange(sent.shape[1], dtype=jnp.int32))
@@ -129,7 +128,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
     """Make an algorithm whose clients send as much of their models as the links carry (`mdfl_jax.core.types.Channel`).
 
     Args:
-      algorithm: one that in a round mixes models once, by the rule ``mean``, and sends over each link a whole one.
+      algorithm: it mixes models once a round, by the rule ``mean``, and sends a whole model over each link.
       part: (models [N, ...]) -> the part of them that is exchanged (`mdfl_jax.algorithms.local.Settings.part`).
 
     Returns:
@@ -141,7 +140,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
     @functools.wraps(algorithm.round)
     def do_round(hparams: Any, state: PartState, links: Links, context: RoundContext) -> tuple[PartState, RoundStats]:
-        if links.channel.capacity is None:  # nobody says what fits: whole models are sent
+        if links.channel.capacity is None:  # no wrapper bounds the messages: whole models are sent
             inner, stats = algorithm.round(hparams, state.inner, links, context)
             return state._replace(inner=inner), stats
         size, width, counts = *_size(state.last), fitting(links.channel.capacity, state.last)
@@ -164,5 +163,5 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
 
 def _sums(bits: Bits, heard: Links) -> Bits:
-    """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K]."""
+    """Return the exact bits that each client sends over all its links, from the bits of each link [N, K]."""
     return sum_bits(bits, heard.senders.sums)

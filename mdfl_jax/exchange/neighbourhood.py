@@ -1,9 +1,8 @@
 """Rules of aggregation that are written for one client, and mapped over all clients here.
 
-A rule gets a `Neighbourhood`: the models that one client hears, as rows of a matrix. It returns the client's next
-model, or a `Decision` that also says which models it used. So a rule is a few lines of array code, the same over
-matrices and over neighbour lists, and no array has more than K rows of d numbers for each client that is computed at a
-time.
+A rule gets a `Neighbourhood`: the models that one client receives, as rows of a matrix. It returns the client's next
+model, or a `Decision` that also says which models it used. So a rule is a few lines of array code, the same for
+matrices and for neighbour lists. No array has more than K rows of d numbers for each client that is computed at a time.
 """
 
 import functools
@@ -26,22 +25,22 @@ from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screene
 
 _AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
 LARGE = 2**28  # the same on accelerators
-FEW_ROWS = 32  # up to so many rows are sorted and added one by one; more by the compiler's own sort and sum
+FEW_ROWS = 32  # up to 32 rows are sorted and added one by one; more rows by the compiler's own sort and sum
 
 
 class Neighbourhood(NamedTuple):
-    """What one client hears in an exchange.
+    """What one client receives in an exchange.
 
     Attributes:
       own: [d] its own model.
-      models: [K, d] the models at the places of its links; its own model at its own place. Rows that do not count
-        hold its own model, too.
-      counts: [K] bool, the places that count: its own, and those of the others that it hears. A model with a number
-        that is not finite is not counted, as if it had not been heard.
-      mine: [K] bool, its own place.
+      models: [K, d] the models in its neighbour slots; its own model in its own slot. Rows that do not count also hold
+        its own model.
+      counts: [K] bool, the slots that count: its own, and those of the others from which it receives. A model with a
+        number that is not finite does not count, as if it had not been received.
+      mine: [K] bool, its own slot.
       weights: [K] its row of the mixing matrix.
       numbers: the numbers of the rule.
-      losses: [K] the loss of each model on the client's own minibatch, if the rule asks for it; else None.
+      losses: [K] the loss of each model on the client's own minibatch, if the rule asks for losses; else None.
       progress: [] float32, the share of the run's rounds that are over.
       memory: [K] float32, what the client remembers of the senders, for a rule with a `Memory`; else None.
     """
@@ -58,7 +57,7 @@ class Neighbourhood(NamedTuple):
 
     @property
     def others(self) -> jax.Array:
-        """[K] bool, the places of the others that it hears."""
+        """[K] bool, the slots of the others from which it receives."""
         return self.counts & ~self.mine
 
     @property
@@ -73,16 +72,16 @@ class Neighbourhood(NamedTuple):
 
     @property
     def distances(self) -> jax.Array:
-        """[K] the Euclidean distances of the models from its own; infinite at places that do not count."""
+        """[K] the Euclidean distances of the models from its own; infinite in slots that do not count."""
         return jnp.where(self.counts, jnp.linalg.norm(self.models - self.own, axis=1), jnp.inf)
 
 
 class Decision(NamedTuple):
-    """What a client does with the models that it hears.
+    """What a client does with the models that it receives.
 
     Attributes:
       model: [d] its next model.
-      used: [K] bool, the places of the models that it used; None: all that count.
+      used: [K] bool, the slots of the models that it used; None: all that count.
       memory: [K] float32, what it remembers of the senders from now on, for a rule with a `Memory`.
     """
 
@@ -95,19 +94,19 @@ OneClient = Callable[[Neighbourhood], jax.Array | Decision]
 
 
 class RobustNumbers(Numbers):
-    """The numbers of rules that promise something as long as few of the models are attackers'."""
+    """The hyperparameters of rules whose guarantee holds while few of the models are attackers'."""
 
     def least(self) -> int:
-        """Return the fewest models, the client's own included, with which the rule works; with fewer it falls back."""
+        """Return the smallest number of models, the client's own included, with which the rule does not fall back."""
         return 1
 
     def bears(self, size: Any) -> Any:
-        """Return the most attackers among so many models, the own one included, that the rule bears: a minority."""
+        """Return how many attackers the rule tolerates among ``size`` models, the own one included."""
         return (size - 1) // 2
 
 
 class BoundedNumbers(RobustNumbers):
-    """The number of rules that are made for a bounded number of attackers."""
+    """The hyperparameter of rules that are made for a bounded number of attackers."""
 
     max_attackers: int = number(1, "most attackers among the others that a client hears, f", at_least=0)
 
@@ -144,10 +143,10 @@ def for_one_client(
     Args:
       name: the name of the rule.
       numbers: the class of its numbers.
-      asks_losses: whether it reads `Neighbourhood.losses`. They cost a loss of each model that a client hears.
+      asks_losses: whether it reads `Neighbourhood.losses`. They cost one loss for each model that a client receives.
       memory: what it keeps from round to round.
       weighs: whether it reads `Neighbourhood.weights`.
-      rejects: whether it uses some models and rejects others, as `Decision.used` tells.
+      rejects: whether it uses some models and rejects others, as `Decision.used` reports.
       keeps_mean: as in `mdfl_jax.exchange.aggregation.RuleTraits`.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
     """
@@ -194,9 +193,10 @@ def _remembered(memory: Memory, heard: Heard) -> jax.Array:
 
 
 def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
-    """Return an algorithm that remembers and measures what its rule of aggregation needs; "" for none.
+    """Return an algorithm that keeps the memory and has the metrics of its aggregation rule; the rule "" needs none.
 
-    Its round raises a UserError where a rule remembers, or rejects models, and the algorithm returns no report of it.
+    Raises:
+      UserError: in the round, if the rule has a memory or rejects models and the algorithm does not return its report.
     """
     traits = AGGREGATIONS.traits(rule) if rule else RuleTraits()
     memory = traits.memory
@@ -216,11 +216,11 @@ def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
 
 
 def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], heard: Heard, rest: Any = None) -> Any:
-    """Apply a function of what one client hears to all clients, some at a time.
+    """Apply a function of one client's neighbourhood to all clients, some clients at a time.
 
     Args:
-      function: (what one client hears, its rows of ``rest``) -> (vector [d], tree).
-      heard: what the clients hear.
+      function: (the neighbourhood of one client, its rows of ``rest``) -> (vector [d], tree).
+      heard: what the clients receive.
       rest: further arrays [N, ...].
 
     Returns:
@@ -254,9 +254,9 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
 
 
 def losses_of(heard: Heard) -> jax.Array:
-    """Return the loss of each model that a client hears, and of its own, on its own minibatch: [N, K].
+    """Return the losses on each client's own minibatch of the models that it receives and of its own: [N, K].
 
-    They are NaN for a client without samples. Without a context, all are zero.
+    The losses are NaN for a client without samples. Without a context all losses are zero.
     """
     links, senders, context = heard.links, heard.links.senders, heard.context
     mine = senders.own(links.adjacency.shape[0])
@@ -281,7 +281,8 @@ def losses_of(heard: Heard) -> jax.Array:
 def comparators(size: int) -> tuple[tuple[int, int], ...]:
     """Return Batcher's odd-even merge sort: the pairs of rows to put in order, one after another.
 
-    They are about (size / 4) (log2 size)^2 (Knuth, "The art of computer programming", volume 3, algorithm 5.2.2M).
+    There are about (size / 4) (log2 size)^2 pairs (Knuth, "The art of computer programming", volume 3, algorithm
+    5.2.2M).
     """
     found, span = [], 1
     while span < size:
@@ -296,11 +297,12 @@ def comparators(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def sum_of_ranked(models: jax.Array, counts: jax.Array, weights: jax.Array) -> jax.Array:
-    """Sort each column of [K, d] and add its values with weights [K] of their places, the smallest value first: [d].
+    """Sort each column of [K, d]; return the sum of its values with the weights [K] of their ranks: [d].
 
-    The rows that do not count come last, as infinity; their places must have weight zero. Up to `FEW_ROWS` rows are
-    sorted by minima and maxima of whole rows, and added at once: one loop over the columns, in which the compiler keeps
-    all rows of a column in registers. If the sorted rows were stacked, it would sort once for each of them.
+    The smallest value has the first weight. Rows that do not count are sorted to the end, as infinity; the weights of
+    their ranks must be zero. Up to `FEW_ROWS` rows are sorted by minima and maxima of whole rows, and added in the same
+    loop over the columns: the compiler keeps all rows of a column in registers. If the sorted rows were stacked, the
+    compiler would repeat the sort for each of them.
     """
     masked = jnp.where(counts[:, None], models, jnp.inf)
     if len(masked) > FEW_ROWS:
@@ -312,9 +314,9 @@ def sum_of_ranked(models: jax.Array, counts: jax.Array, weights: jax.Array) -> j
 
 
 def weighted_sum(rows: Sequence[jax.Array] | jax.Array, weights: jax.Array) -> jax.Array:
-    """Return the sum of rows [K, d] with weights [K], at least zero: [d]. Rows of weight zero may hold any number.
+    """Return the sum [d] of rows [K, d] with weights [K] >= 0. Rows of weight zero may hold any number, also NaN.
 
-    A few rows are added one by one, since a CPU adds them in one pass then; its sum over a leading axis takes twice as
+    Few rows are added one by one: a CPU then adds them in one pass, and a sum over the leading axis takes twice as
     long.
     """
     if len(rows) > FEW_ROWS:
@@ -337,8 +339,8 @@ def smallest(values: jax.Array, count: jax.Array | int) -> jax.Array:
 def squared_distances(models: jax.Array, own: jax.Array, counts: jax.Array) -> jax.Array:
     """Return ||x_j - x_k||^2 of every two models: [K, K], infinite where one of them does not count.
 
-    They are products of differences from the client's own model, so that models which are nearly alike keep their
-    digits, and those of honest clients do not depend on how far away the others are.
+    They are computed from inner products of differences from the client's own model. So models that are nearly equal
+    keep their digits, and a far model of an attacker does not round the distances of honest models.
     """
     centred = models - own
     products = jnp.matmul(centred, centred.T, precision="highest")

@@ -30,13 +30,13 @@ def aggregate(
     Args:
       rule: the name of the rule, such as "krum".
       models: [N, ...], an array or a tree of arrays of floats: a row is the model of a client.
-      hears: [N, N]. Bools say that client i hears client j, and all that it hears have equal weights, its own model
-        included. Floats are a mixing matrix, as `mdfl_jax.mixing_weights` makes; i hears j where the weight is not
-        zero. None: one receiver, which has the first model and hears all others.
+      hears: [N, N]. Bools: client i receives from client j, with equal weights for all models that i has, its own
+        included. Floats: a mixing matrix, as `mdfl_jax.mixing_weights` makes; i receives from j where the weight is not
+        zero. None: one receiver, which has the first model and receives all others.
       loss: (models [N, ...]) -> [N], the loss of each model on the samples of the client of its row, for rules that
         judge models.
       progress: the share of the run's rounds that are over, for rules that change with it.
-      **numbers: the hyperparameters of the rule, by name. A rule that remembers begins anew in each call.
+      **numbers: the hyperparameters of the rule, by name. A rule with a memory begins anew in each call.
 
     Returns:
       The combined models of all clients [N, ...], or that of the one receiver [...].
@@ -69,7 +69,7 @@ def aggregate(
 
 
 def _num_models(models: Any) -> int:
-    """Return the number of rows of stacked models, after a check that all leaves have it and are floats."""
+    """Return the number of rows of stacked models; check that all leaves have as many rows and are floats."""
     rows = {leaf.shape[:1] for leaf in jax.tree.leaves(models)}
     if len(rows) != 1 or rows == {()}:
         raise UserError(f"models has leaves of {sorted(map(list, rows))} rows; all must have one row for each client")
@@ -80,7 +80,7 @@ def _num_models(models: Any) -> int:
 
 
 def _links(hears: jax.Array, size: int) -> Links:
-    """Return the links of a matrix of who hears whom, or of a mixing matrix."""
+    """Return the links of a matrix of who receives from whom, or of a mixing matrix."""
     if hears.shape != (size, size):
         raise UserError(f"hears is {list(hears.shape)}; it must be [{size}, {size}], as there are {size} models")
     own = jnp.eye(size, dtype=bool)

@@ -1,11 +1,11 @@
 """Partial message exchange (PaME, algorithm 2): clients average the coordinates that some neighbours send.
 
-The coordinates are an exact number of entries in each row, selected without sorting. The threshold of the selection is
-searched by counting the entries below it, for a few rows at a time.
+Each row has an exact number of coordinates, selected without sorting: a bisection finds the threshold of the selection
+by counting the entries below it, for a few rows at a time.
 
-Times to draw the coordinates of [128, 10000] on the two cores of a CPU, in milliseconds (measured once, while other
-work ran): sorting random words takes 52, and ranking them by two sorts 420. Counting takes 23 with all rows at once, 18
-with 32 rows at a time, 12 with 16, 11 with 8, and 10 with 4. It takes 4 for two fifths of the rows, 8 at a time.
+Times to draw the coordinates of [128, 10000] on two cores of a CPU, in milliseconds (measured once, while other work
+ran): sorting random words takes 52, and ranking them by two sorts 420. Counting takes 23 with all rows at once, 18 with
+32 rows at a time, 12 with 16, 11 with 8, and 10 with 4. For two fifths of the rows it takes 4, with 8 rows at a time.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from mdfl_jax.core.types import Array
 from mdfl_jax.exchange.gossip import listed_sums
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
-IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during the some 14 passes over them
-RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
+IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during some 14 passes
+RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients without senders in a round cost nothing
 _ROUNDING = 2.0**-21  # the relative rounding error allowed for a single-precision share times a whole number
 
 
@@ -111,7 +111,7 @@ def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> ja
     Args:
       words: [N, n] unsigned integers.
       count: [] or [N], may be traced; it is clipped to [0, n].
-      even: whether the words are spread evenly over their range, as random words are. Then fewer passes are needed.
+      even: whether the words are spread evenly over their range, as random words are; fewer passes are then needed.
 
     Returns:
       [N, n] bool, with exactly ``count`` true in each row.
@@ -167,8 +167,8 @@ def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array, senders: S
       key: one key for all rows.
       mask: [N, n] bool.
       count: [N] int32, at most the number of true entries of the row.
-      senders: the clients for which the columns stand, if the mask is an array over links. The same clients are drawn
-        in both forms.
+      senders: the clients at the columns, if the mask is an array over links. Matrices and neighbour lists give the
+        same draw.
 
     Returns:
       [N, n] bool, true only where ``mask`` is.
@@ -202,8 +202,8 @@ def random_coordinates(
     """Draw the coordinates T_j that each client sends, uniformly without replacement (PaME, algorithm 2, line 2).
 
     Each coordinate gets a random 32-bit word, and the coordinates with the smallest words are taken. They are found by
-    counting, without sorting (`mdfl_jax.exchange.partial` has the times of both). Of equal words the first is
-    taken, which favours a coordinate by less than one part in 2^32 / n.
+    counting, without sorting (the docstring of the module has the times of both). Of equal words the first is taken,
+    which favours a coordinate by less than one part in 2^32 / n.
 
     Args:
       key: one key for all clients.
@@ -232,9 +232,9 @@ def random_neighbours(
 
     Args:
       key: one key for all clients.
-      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
+      adjacency: [N, K] bool, [i, j] where i can receive from the sender in slot j.
       rate: nu in [0, 1].
-      senders: the clients for which the places stand.
+      senders: the clients in the neighbour slots.
 
     Returns:
       [N, K] bool, true only where ``adjacency`` is. A product nu |N_i| that exceeds a whole number only by a rounding
@@ -262,8 +262,8 @@ def partial_average(
     Args:
       own: [N, n] the clients' models.
       sent: [N, n] bool, the coordinates that each client sends.
-      neighbours: [N, K] bool, [i, j] where i listens to the sender at place j in this round.
-      senders: the clients for which the places stand.
+      neighbours: [N, K] bool, [i, j] where i listens to the sender in slot j in this round.
+      senders: the clients in the neighbour slots.
       told: [N, n] the models that the clients send in place of their own; None: their own.
 
     Returns:

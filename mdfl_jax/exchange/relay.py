@@ -1,8 +1,9 @@
 """Relays between clients: search intervals, and the clients that qualify as relays in them (FedMobile 4.1 and 4.2).
 
 In an upload from i to j, client i sends its cumulative update to j, which meets the server sooner. In a download of i
-from j, client i takes the global model of j, which met the server later. All exchanges of a slot happen at once, with
-what clients hold after the slot's meetings with the server. So nothing is sent over two links in one slot.
+from j, client i takes the global model of j, which met the server more recently. All exchanges of a slot happen at
+once, with what clients hold after the slot's meetings with the server. So no update or model passes two links in one
+slot.
 
 **Compressed updates** (appendix E). A client's private update n_i is the sum of its own local steps since it last sent
 an update. When the client gives its cumulative update m_i to a relay, it replaces n_i by C(n_i): it sends m_i + eps
@@ -11,8 +12,7 @@ is lost.
 
 **Automatic search intervals.** The bound of FedMobile's theorem 1 is smaller for a smaller C = max(Delta - theta,
 Theta), and by proposition 1 the middle of an interval should be Delta / 2. But the theorem assumes that a relay is met
-in every interval, and by proposition 2 this is more likely in longer intervals. Both results together give the length,
-as follows.
+in every interval, and by proposition 2 a longer interval makes this more likely. Both results together give the length:
 
 Let Delta be a client's gap between two meetings (it knows or expects its next meeting), let rho be its probability to
 meet another client in a slot, and let the interval be [(1 - u) Delta / 2, (1 + u) Delta / 2]. If the client meets a
@@ -92,7 +92,7 @@ def upload_relay(
 ) -> jax.Array:
     """Return whether client j is a qualified upload relay of client i (FedMobile 4.1).
 
-    It is if last_i + theta <= t <= last_i + Theta, next_j <= last_i + Theta and next_j < next_i.
+    It qualifies if last_i + theta <= t <= last_i + Theta, next_j <= last_i + Theta and next_j < next_i.
 
     Args:
       slot: t.
@@ -120,7 +120,7 @@ def download_relay(
 ) -> jax.Array:
     """Return whether client j is a qualified download relay of client i (FedMobile 4.2).
 
-    It is if next_i - Omega <= t <= next_i - omega, last_j >= next_i - Omega and last_j > last_i.
+    It qualifies if next_i - Omega <= t <= next_i - omega, last_j >= next_i - Omega and last_j > last_i.
 
     If an interval may have several downloads (FedMobile 6), client i may already have a model as recent as the one of
     j. So the model of j must also be of a later slot, psi_j > psi_i. For the first download of an interval this follows
@@ -196,7 +196,7 @@ def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.A
       leaf: [N, ...] the updates that clients hold, already reset for the clients that give.
       sent: [N, ...] the updates that the giving clients send.
       relays: the exchanges of the slot.
-      partner: [N] int32 where links are pairs, so that one gather is enough; None for a sum by receiver.
+      partner: [N] int32 if links are pairs: one gather is then enough; None for a sum by receiver.
 
     Returns:
       [N, ...] the updates held after the exchange.
@@ -208,7 +208,7 @@ def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.A
 
 
 def relayed(relays: Relays, senders: Senders) -> jax.Array:
-    """Return who heard whom in a slot: [N, K] bool, the relays of updates and those who took models from a relay."""
+    """Return [N, K] bool, who received from whom in a slot: relays their updates, clients their relays' models."""
     me = jnp.arange(relays.to.shape[0], dtype=jnp.int32)[:, None]
     updates = senders.of(relays.gives) & (senders.of(relays.to) == me)
     return updates | (relays.takes[:, None] & (senders.of(me[:, 0]) == relays.source[:, None]))
@@ -326,7 +326,7 @@ def automatic(meetings: Meetings, contacts: jax.Array, slot: jax.Array) -> Searc
 
 
 class Traffic(NamedTuple):
-    """The messages of each client by kind, and their bits. Uploads and downloads are whole models of one size.
+    """The messages of each client by kind, and their bits. Each upload or download is one whole model.
 
     Attributes:
       uploads: [N] int32 messages from client i to the server.

@@ -1,4 +1,4 @@
-"""What rules of aggregation do with the models that clients hear, as metrics."""
+"""Metrics of what aggregation rules do with the models that clients receive."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mdfl_jax.core.types import Extra
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Untrusted(Extra):
-    """Clients that do not send what the algorithm says.
+    """The attackers: clients that do not send what the algorithm computes.
 
     Attributes:
       are: [N] bool.
@@ -26,13 +26,12 @@ class Untrusted(Extra):
 
 
 class Screened(NamedTuple):
-    """What the rule of aggregation has done with the models that clients heard in a round.
+    """What the aggregation rule has done with the models that clients received in a round.
 
     Attributes:
-      alone: [N] bool, the clients that took the fallback of the rule, because they heard too few others for it. A
-        client that heard nobody is not among them.
-      judged: [N, K] bool, over the places of the links: the models that the others heard, without those clients.
-      rejected: [N, K] bool, those of them that the rule did not use.
+      alone: [N] bool, the clients that received models, but too few for the rule, and took the rule's fallback.
+      judged: [N, K] bool, over the neighbour slots: the models that all other clients received.
+      rejected: [N, K] bool, the judged models that the rule did not use.
     """
 
     alone: jax.Array
@@ -60,11 +59,11 @@ FELL_BACK = Metric(
     shown={TABLE, CURVE},
     optional=True,
 )
-"""[N] float32, the share of the rounds since the last evaluation in which a client heard others, but too few."""
+"""[N] float32, the share of the rounds since the last evaluation in which a client received models, but too few."""
 
 
 def _rejections(name: str, of_attackers: bool, label: str) -> Metric:
-    """Declare [2] float32: the share of some messages to honest clients that the rule rejected, and their number."""
+    """Declare [2] float32: the share of judged messages to honest clients that the rule rejected, and their number."""
 
     def counted(view: Any) -> jax.Array:
         found, attackers, senders = view.stats.report.screened, view.links.get(Untrusted), view.links.senders
@@ -100,11 +99,11 @@ def _packed(view: Any) -> jax.Array:
 
 
 REJECTED = record("rejected", _packed, NOTHING, shape=(ROUNDS, CLIENTS, CLIENT_BYTES), dtype="uint8")
-"""The record of whose models each client rejected, in bits as those of ``links``."""
+"""The record of the senders whose models each client rejected, as bits in the form of the record ``links``."""
 
 DETECTIONS = (
     _rejections("true_rejections", True, "models of attackers that are rejected (%)"),
     _rejections("false_rejections", False, "models of honest clients that are rejected (%)"),
     REJECTED,
 )
-"""The metrics of rules that use some models and reject others. They count the messages since the last evaluation."""
+"""The metrics of rules that use some models and reject others. They count messages since the last evaluation."""

@@ -1,8 +1,8 @@
 """What a sender sends: every vector that leaves a client in a round passes through `sent`.
 
-Maps of what is sent are composed there: privacy noise, the lies of an attacker. A compressor is the last map of those
-algorithms that compress; since it also counts the bits of its messages, it has a type of its own
-(`mdfl_jax.exchange.compressors`). Without maps a program has no further operation.
+`sent` composes maps of what is sent, such as an attacker's. A compressor is applied after all maps. It has a type of
+its own, since it also counts the bits of its messages (`mdfl_jax.exchange.compressors`). Without maps, no operation is
+added to the program.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from mdfl_jax.core import contract
 from mdfl_jax.core.rng import number_of, own_draws
 from mdfl_jax.core.types import ClientParams, Links
 
-SENDING = number_of("sending")  # folded into the key, since algorithms draw from the same stream
+SENDING = number_of("sending")  # folded into the key, so that maps and algorithms draw different numbers
 
 # (the algorithm's numbers, key, links, vectors [N, ...]) -> what the clients send in their place, [N, ...]
 Sending = Callable[[Any, jax.Array, Links, ClientParams], ClientParams]
@@ -31,8 +31,8 @@ def sent(
     """Return what the clients send in place of their vectors.
 
     Args:
-      maps: the maps, which are applied one after another. A map sees the vectors of all clients, as an attacker does
-        who knows everything. It must return a tree of the same shapes.
+      maps: the maps, which are applied one after another. A map reads the vectors of all clients, as an attacker who
+        knows everything does. It must return a tree of the same shapes.
       hparams: the algorithm's numbers.
       key: the key of the round. Each map gets a key of its own.
       links: the links of the round.

@@ -27,6 +27,12 @@ ALLOWED = {  # where a word has another meaning, or is explained
     "glossary.md": ("member and family", "(`heard`)"),
     "hosts.md": ("python -m launch.sweep --config=... --hosts=auto",),  # named once: how TPU VMs and scripts call it
 }
+SPELLED = {
+    "DAM": "distribution-aware movement",
+    "DCM": "distribution-aware cluster-centre movement",
+    "D-PSGD": "decentralized parallel SGD",
+}
+"""What a page with one of these short names spells out once at least."""
 CODE = re.compile(r"^(```+).*?^\1[ \t]*$|`[^`\n]*`|\]\([^)]*\)", re.M | re.S)
 
 
@@ -45,6 +51,13 @@ def test_pages_use_the_words_of_the_glossary(page):
         text = text.replace(allowed, "")
     assert wrong(CODE.sub("", text)) == {}
     assert "python -m launch" not in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_spell_out_the_names_of_the_papers(page):
+    text = " ".join(page.read_text().split())
+    short = {name for name, full in SPELLED.items() if full.lower() not in text.lower()}
+    assert {name for name in short if re.search(rf"\b{name}\b", text)} == set()
 
 
 def test_the_help_of_fields_and_the_lines_of_commands_use_them():

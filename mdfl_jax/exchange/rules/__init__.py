@@ -1,1 +1,1 @@
-"""Rules of aggregation that attackers cannot mislead easily, each written for one client (`neighbourhood`)."""
+"""Robust aggregation rules, each written for one client (`neighbourhood`)."""

@@ -1,4 +1,4 @@
-"""UBAR and BALANCE: a client judges the models that it hears by its own model and its own samples."""
+"""UBAR and BALANCE: a client judges the models that it receives by its own model and its own samples."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from mdfl_jax.exchange.partial import floor_of
 
 
 class OwnWeightNumbers(Numbers):
-    """The number of rules that weigh the own model against all that is heard."""
+    """The hyperparameter of rules that weigh the own model against the mean of the accepted models."""
 
     own_weight: float = number(0.5, "weight of the client's own model, alpha", at_least=0, at_most=1)
 
@@ -40,10 +40,10 @@ class UbarNumbers(OwnWeightNumbers):
 def ubar(near: Neighbourhood) -> Decision:
     """Average the near models that are as good as the own one on the client's own samples (UBAR).
 
-    First it takes the share rho of the others whose models are nearest to its own, at least one. Of these it keeps the
-    ones whose loss on its minibatch is not above that of its own model, or else the best one. The minibatch is that of
-    the round's first step; a client without samples accepts all near models. Where clients have samples of different
-    labels, honest models look bad to each other.
+    A client first takes the share rho of the others whose models are nearest to its own, at least one. Of these models
+    it keeps those whose loss on its minibatch is not above the loss of its own model, or else the best one. The
+    minibatch is that of the round's first step. A client without samples accepts all near models. If the clients'
+    labels differ, honest models have high losses on each other's samples.
     """
     assert near.losses is not None
     share = floor_of(near.numbers.benign_share, near.size - 1)
@@ -71,10 +71,10 @@ class BalanceNumbers(OwnWeightNumbers):
     cite="fang2024",
 )
 def balance(near: Neighbourhood) -> Decision:
-    """Average the models that are similar to the client's own one (BALANCE); similar becomes nearer during the run.
+    """Average the models within a distance of the client's own one, which shrinks during the run (BALANCE).
 
-    t / T is the share of the rounds that are over. A client that accepts no model keeps its own. Where the honest
-    models differ by more than the bound, as with skewed labels, nobody is accepted.
+    t / T is the share of the rounds that are over. A client that accepts no model keeps its own. If honest models
+    differ by more than the distance, as with skewed labels, no model is accepted.
     """
     shrinks = jnp.exp(-near.numbers.tightening * near.progress)
     accepted = near.others & (near.distances <= near.numbers.closeness * shrinks * jnp.linalg.norm(near.own))

@@ -1,4 +1,4 @@
-"""Clipping: a weighted mean to which no model can contribute more than a bounded step."""
+"""Clipping: a weighted mean to which each model contributes at most a bounded step."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def clipped(near: Neighbourhood, radius: jax.Array) -> jax.Array:
 
 
 def shortening(lengths: jax.Array, bound: jax.Array) -> jax.Array:
-    """Return the factors min(1, bound / length), of which a length of zero has 1."""
+    """Return the factors min(1, bound / length); a length of zero has the factor 1."""
     return jnp.minimum(1, bound / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
 
 
@@ -33,19 +33,19 @@ class RadiusNumbers(Numbers):
     cite="he2022",
 )
 def clipped_gossip(near: Neighbourhood) -> jax.Array:
-    """Go towards each model that is heard, at most a radius far, with the weights of the mixing matrix (ClippedGossip).
+    """Go towards each received model, at most a radius far, with the weights of the mixing matrix (ClippedGossip).
 
-    It is the mean where all models lie within the radius. The theory takes doubly stochastic weights and attackers with
-    a small total weight; an attacker moves a client by at most W_ij tau in a round, however few it hears.
+    If all models lie within the radius, the result is the mean. The theory assumes doubly stochastic weights and
+    attackers with a small total weight. An attacker moves a client by at most W_ij tau in a round.
     """
     return clipped(near, near.numbers.clip_radius)
 
 
 class ClippedNumbers(BoundedNumbers):
-    """The number of attackers that an adaptive radius is made for."""
+    """The hyperparameter of adaptive clipping: the number of attackers for which the radius is made."""
 
     def least(self) -> int:
-        """Return f + 2: of one other more than attackers, at least one is honest."""
+        """Return f + 2: of f + 1 others at least one is honest."""
         return self.max_attackers + 2
 
 
@@ -58,7 +58,7 @@ class ClippedNumbers(BoundedNumbers):
 def self_centred_clipping(near: Neighbourhood) -> jax.Array:
     """Clip as `clipped_gossip`, at the distance of the (f + 1)-th farthest model: at most f steps are shortened.
 
-    A client that hears at most f others takes the largest distance, as the code of the authors does: it then clips
+    A client that receives at most f models takes the largest distance, as the code of the authors does. It then clips
     nothing, and mixes as the mean does.
     """
     others = near.size - 1

@@ -1,4 +1,4 @@
-"""Coordinate by coordinate: the median."""
+"""Rules for each coordinate by itself: the median."""
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,11 @@ from mdfl_jax.exchange.neighbourhood import Neighbourhood, RobustNumbers, for_on
     cite="yin2018; fang2022: BRIDGE-M",
 )
 def median(near: Neighbourhood) -> jax.Array:
-    """Take the median of each coordinate over the client's own model and those that it hears.
+    """Take the median of each coordinate over the client's own model and the received models.
 
-    Of an even number of models it is the mean of the two in the middle. It lies between honest values while fewer than
-    half of the models are attackers'. With one neighbour it is the mean of two models, and one attacker moves it.
+    For an even number of models the median is the mean of the two middle values. It lies between honest values while
+    fewer than half of the models are attackers'. With one neighbour it is the mean of two models, which one attacker
+    can move without bound.
     """
     place = jnp.arange(near.models.shape[0])
     halves = (place == (near.size - 1) // 2).astype(near.own.dtype) + (place == near.size // 2)

@@ -23,11 +23,12 @@ class GeometricMedianNumbers(RobustNumbers):
     cite="pillutla2022",
 )
 def geometric_median(near: Neighbourhood) -> jax.Array:
-    """Take the point whose distances to the client's own model and to those that it hears have the least sum (RFA).
+    """Take the point with the smallest sum of distances to the client's own model and the received models (RFA).
 
-    It is found by some steps of smoothed Weiszfeld's algorithm, which begin at the origin, as in the code of He,
-    Karimireddy and Jaggi: no attacker can move the start. All models have the same weight. It stays near the honest
-    models while fewer than half of the models are attackers'; with one neighbour every point between the two is one.
+    Some steps of smoothed Weiszfeld's algorithm find the point. They begin at the origin, as in the code of He,
+    Karimireddy and Jaggi, so that no attacker can move the start. All models have the same weight. The point stays near
+    the honest models while fewer than half of the models are attackers'. With one neighbour, every point between the
+    two models is a geometric median.
     """
 
     def step(_: int, z: jax.Array) -> jax.Array:
