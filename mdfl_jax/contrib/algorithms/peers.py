@@ -21,7 +21,7 @@ def random_receivers(
       senders: the clients for which the places stand. The same receivers are drawn in both forms.
 
     Returns:
-      [N, K] bool, true only where ``adjacency`` is: [i, j] where the sender at place j sends to i.
+      [N, K] bool, true only where ``adjacency`` is: [i, j] where the sender in slot j sends to i.
 
     >>> everybody = ~jnp.eye(5, dtype=bool)
     >>> random_receivers(jax.random.key(0), everybody, 2).sum(axis=0).tolist()
