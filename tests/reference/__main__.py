@@ -103,7 +103,7 @@ def draw(minutes, seed, before, tally_file=None):
     for (a, b), counts in before.items():
         a, b = choice_of(a), choice_of(b)
         never = set(counts) == {"refused"} and is_refused(a, b, reasons)
-        seen[pair(a, b)] = ENOUGH if never else counts.total() - counts["refused"]
+        seen[pair(a, b)] = ENOUGH if never else counts["equal"]
     for count in itertools.count():
         if time.monotonic() > until:
             return found

@@ -263,13 +263,13 @@ ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
 JUDGING, AWAY, CLOCKS = ("reputation", "ubar"), ("markov", "table"), ("at once", "in contact")
 TOGETHER = (  # what reads or holds the state of others, where most faults were: most draws have one of these, in turn
-    {"algorithm": ("adpsgd", "push", "push_pull"), "aggregation": ("reputation",), "clock": CLOCKS,
-     "attack": ("sign_flip", "scaled", "constant")},
+    {"problem": ("softmax", "skewed"), "algorithm": ("adpsgd", "push", "push_pull"), "aggregation": ("reputation",),
+     "clock": CLOCKS, "attack": ("sign_flip", "scaled", "constant")},
     {"aggregation": JUDGING, "work": ("epochs", "equal epochs"), "leaves": ("shared",)},
     {"algorithm": ASYNCHRONOUS, "presence": (*AWAY, "poisson"), "clock": CLOCKS},
     {"aggregation": JUDGING, "presence": AWAY, "leaves": ("shared",)},
     {"start": ("kept",), "presence": AWAY, "newcomers": ("initial",)},
-    {"privacy": ("noisy",), "presence": AWAY, "cost": ("counted", "received bits")},
+    {"privacy": ("noisy",), "presence": AWAY, "cost": ("counted",)},
 )  # fmt: skip
 REFUSED = 300  # refused pairs that are tried beside a draw
 ENOUGH = 20  # cases of a pair: runs of a drawn configuration
@@ -403,16 +403,18 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=None):
       refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
         since what is refused is judged too.
       grows: whether the matrix grows: then more seeds are drawn, and nothing but what it misses.
-      together: choices by slot, one of which each comes first, then what is wanted, if it fits them.
+      together: choices by slot, one of which each comes first, then what is wanted, if it fits them, and few others,
+        so that nothing else hides what these do.
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6) + 2 * bool(together)  # works of clocks take some
-    any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
+    any_choice, size = rng.random() < 0.15 and not grows, rng.randint(8, 14)
     choices, _ = fitting(rng, dict(wanted), clients, refuses)
-    slots = set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
+    slots = set(SLOTS if grows else rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
     if together:
         met = completed(rng, {slot: rng.choice(names) for slot, names in together.items()})
         more = completed(rng, dict(wanted) | met)
         choices = met if refuses(configured(more, clients, rounds, 1)) else more
+        any_choice, size = False, len(choices) + rng.randint(0, 3)
     if rng.random() < 0.8:
         slots.add("algorithm")
 
@@ -424,6 +426,8 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=None):
     while len(choices) < size and (left := [(slot, name) for slot, name in left if slot not in choices]):
         left.sort(key=missing)
         slot, name = left.pop()
+        if grows and not missing((slot, name)):
+            break
         more = completed(rng, choices | {slot: name})
         if any_choice or not refuses(configured(more, clients, rounds, 1)):
             choices = more
@@ -435,11 +439,12 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=None):
         if choices.get(slot) in alike and choices.get("algorithm") not in FIXED:
             more = [
                 name
-                for name in rng.sample(alike, 4)
+                for name in rng.sample(alike, len(alike) if grows else 4)
                 if any_choice or not refuses(configured(choices | {slot: name}, clients, every * rounds, every))
+                if not grows or missing((slot, name))
             ]
             others[slot] = list(dict.fromkeys([choices[slot], *more]))[:3]
-    return Drawn(choices, clients, every * rounds, every, others, 7 if grows else 3)
+    return Drawn(choices, clients, every * rounds, every, others, 10 if grows else 3)
 
 
 def pair(a, b):
