@@ -271,8 +271,8 @@ def _rounds(experiment: Experiment) -> Iterator[Rule]:
     yield "rounds", rounds % eval_every, f"a multiple of eval_every, which is {eval_every}"
     most = f"at most {MOST_EVALUATIONS * eval_every}: a run has at most {MOST_EVALUATIONS:,} evaluations"
     yield "rounds", rounds // eval_every > MOST_EVALUATIONS, most
-    is_file = name not in ("", ".", "..") and not any(c in name for c in "/\\\0") and len(name.encode()) <= 200
-    yield "name", not is_file, "a file name of at most 200 bytes"
+    is_file = name not in ("", ".", "..") and not any(c in "/\\\0" or "\ud800" <= c <= "\udfff" for c in name)
+    yield "name", not is_file or len(name.encode()) > 200, "a file name of at most 200 bytes in UTF-8"
 
 
 def needs_file(experiment: Experiment) -> bool:

@@ -8,6 +8,7 @@ import re
 import shutil
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
@@ -48,7 +49,8 @@ def _value(draw, path, field):
         whole = st.integers(low, high).map(lambda n: n + (not n % 2 if rules.get("odd") else 0))
         return draw(whole if field.type is int else st.lists(whole, min_size=1, max_size=2).map(tuple))
     low, high = (rules.get("at_least", rules.get("above", -10.0)), rules.get("at_most", rules.get("below", 10.0)))
-    inner = st.floats(low, max(low, high), exclude_min="above" in rules and high > low,
+    low, high = (float(np.float32(bound)) for bound in (low, max(low, high)))  # as the width below wants
+    inner = st.floats(low, high, exclude_min="above" in rules and high > low,
                       exclude_max="below" in rules and high > low, width=32)  # fmt: skip
     default = field.default if isinstance(field.default, float) else low
     return draw(st.one_of(st.sampled_from([low, high, default]), inner))

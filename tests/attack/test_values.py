@@ -1,6 +1,7 @@
 """Values of the declared fields, alone and in pairs: of other types, not finite, beyond their bounds, hostile.
 
-A value is refused in a line that names its field or the value, or the study is made ready; nothing is written.
+A value is refused in a line that names its field, the value or the field that it does not fit, or the study is made
+ready; nothing is written.
 """
 
 import itertools
@@ -45,6 +46,7 @@ def planned(changes: dict[str, Any], are_texts: bool) -> None:
         make_study(as_config(TINY | values))
     except UserError as error:
         named = [text for path, value in changes.items() for text in (path.rpartition(".")[2], str(value))]
+        named += [path for path in all_fields() if "." in path]
         if not str(error).isprintable() or not any(text in str(error) for text in named):
             raise AssertionError(f"a control character, or no field is named: {error!r}") from None
         raise

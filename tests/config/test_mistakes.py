@@ -18,7 +18,7 @@ from tests.reference import graphs as oracle
 FIELDS = """
 rounds=5 => rounds is 5; it must be a multiple of eval_every, which is 2
 name= => name is ''; it must be a file name
-name=a/b => name is 'a/b'; it must be a file name of at most 200 bytes
+name=a/b => name is 'a/b'; it must be a file name of at most 200 bytes in UTF-8
 stop_std=0.1 => stop_std is 0.1; it must be 0 unless data.name is one of
 engine.precision=float64 => engine.precision is float64; it must be float32, tensorfloat32 or bfloat16 with data
 network.radius=1e308 => network.radius is 1e+308, inf in single precision; it must be inf, or below 3.4e38
