@@ -95,12 +95,12 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 
 def digest_of_code(members: Iterable[Any]) -> str:
-    """Return a digest of the user's code, and of the values, that members consist of.
+    """Return a digest of the user's code, and of the values, that entries consist of.
 
-    It is of all that is reached from the members: the user's functions and classes with what they name, the files of
+    It is of all that is reached from the entries: the user's functions and classes with what they name, the files of
     her modules with what these import, and the values that objects hold. What a library holds under a name counts by
-    this name. The digest is the same in any process and in any cell or line of the code. It changes with the version
-    of Python.
+    this name. The digest is the same in any process and in any cell or line of the code. It changes with the version of
+    Python.
 
     Raises:
       UserError: if the value of an object cannot be told, as that of a lock.
@@ -336,7 +336,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def import_file(path: str) -> None:
-    """Import a Python file by its path, so that the members in it are registered.
+    """Import a Python file by its path, so that the entries in it are registered.
 
     A file that was imported before is imported again only if it has changed since.
 

@@ -83,8 +83,8 @@ class Meetings(NamedTuple):
 
     Attributes:
       now: [N] bool, whether each client meets the server in this round.
-      last: [N] int32 round of the latest meeting, which may be this round; `BEFORE` before the first meeting. None: not
-        known.
+      last: [N] int32 round of the latest meeting, which may be this round; negative before the first meeting
+        (`BEFORE`). None: not known.
       following: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
         None: not known.
     """
