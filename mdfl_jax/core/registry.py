@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
 
 T = TypeVar("T")
 CONTRIB = "mdfl_jax.contrib"  # the package of optional parts; it may be missing
-_FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # for callers, not for users
+_FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # for callers
 
 
 class Origin(NamedTuple):
