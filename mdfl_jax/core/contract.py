@@ -1,7 +1,7 @@
-"""Checks that a function of a member returns arrays of the structure, shapes and kinds that its caller needs.
+"""Checks that a function of an entry returns arrays of the structure, shapes and kinds that its caller needs.
 
-JAX finds such a mistake too, but far from the function, in the middle of a loop of the compiled program. The checks
-read shapes while a program is traced. The compiled program is the same with and without them.
+JAX also finds such a mistake, but far from the function, in a loop of the compiled program. The checks read shapes
+while a program is traced. The compiled program is the same with and without them.
 """
 
 import inspect
@@ -62,11 +62,12 @@ def reported(function: Callable[..., Any], found: Any, why: str) -> Any:
 
     Args:
       function: the round, which the message names.
-      found: the part; None: it has not.
-      why: what the part is for, in words.
+      found: the part; None: the round has not returned it.
+      why: the purpose of the part, in words.
 
     Raises:
-      UserError: if it has not. An exchange whose report cannot be returned, as in a loop, cannot have such a rule.
+      UserError: if the part is missing. An exchange that cannot return its report, as in a loop, cannot have such a
+        rule.
     """
     if found is None:
         raise UserError(
@@ -114,10 +115,10 @@ def takes(function: Callable[..., Any], argument: str, why: str) -> None:
     Args:
       function: the function, which the message names.
       argument: the name of the argument.
-      why: what the argument is for, in words.
+      why: the purpose of the argument, in words.
 
     Raises:
-      UserError: if it has not.
+      UserError: if the function has no such argument.
     """
     if not has_argument(function, argument):
         raise UserError(f"{where(function)} has no argument {argument!r}, {why}")

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
       clock: the clock rate of a TPU core in Hz, which converts cycles of the compiler's schedule to seconds.
       host: the smallest topology of this kind that the TPU's compiler accepts; a target may use only some of its chips.
       called: the name of this TPU in JAX.
-      vmem: the vector memory in KiB that one operation may use, where more than the compiler's default of 16 MiB makes
+      vmem: the vector memory in KiB that one operation may use, if more than the compiler's default of 16 MiB makes
         programs faster (benchmarks/tried.md); 0: the default.
     """
 
@@ -115,7 +115,7 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
         fraction of the time for any program, which is useful only to see whether the program compiles.
     """
     aim = current()
-    if aim.backend == "gpu":  # XLA's Triton GEMM aborts on some of our products (jax 0.10.2), so cuBLAS computes them
+    if aim.backend == "gpu":  # XLA's Triton GEMM aborts on some of our products (jax 0.10.2): cuBLAS computes them
         return {"xla_gpu_enable_triton_gemm": False}
     called = str(getattr(aim.devices[0], "device_kind", ""))
     kind = aim.kind or next((kind for kind in KINDS.values() if kind.called and kind.called == called), None)
@@ -168,7 +168,7 @@ def cards() -> list[str]:
 def use_all_cores() -> None:
     """Make one JAX host device for each core, unless the environment sets a number or JAX is already initialised.
 
-    On a machine without a TPU where only its compiler is installed, JAX is told not to look for one.
+    If a TPU's compiler is installed on a machine without a TPU, JAX is set to look for no TPU.
     """
     if not os.environ.get("JAX_PLATFORMS") and _is_without_device():
         jax.config.update("jax_platforms", "cpu")
@@ -189,7 +189,7 @@ def _is_without_device() -> bool:
 def _at_hand() -> Target:
     try:
         found = jax.devices() if hosts.many() > 1 else jax.local_devices()
-    except (RuntimeError, AssertionError) as error:  # JAX asserts that one of the platforms is there
+    except (RuntimeError, AssertionError) as error:  # JAX asserts that one of the platforms is present
         asked = os.environ.get("JAX_PLATFORMS")
         if not asked:
             raise

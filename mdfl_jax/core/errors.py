@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absl import logging
 
-_MOST = 24  # names in a line
+_MOST = 24  # names in an error line
 SHRINK = (
     "less is needed with fewer clients, samples or parameters, a smaller algorithm.batch_size or engine.tile, "
     "engine.mapping=scan or engine.remat=true"
@@ -26,7 +26,7 @@ class UserError(ValueError):
 
 @contextlib.contextmanager
 def errors_about(what: str) -> Iterator[None]:
-    """Put a text in front of the error line of a mistake that is found within this context.
+    """Put a text before the error lines that are raised within this context.
 
     >>> with errors_about("graph.file"):
     ...     raise UserError("it is empty")
@@ -41,11 +41,10 @@ def errors_about(what: str) -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """Return how much memory was asked for in vain, in words; None for an error of another kind.
+    """Return the size of a failed allocation in words; None for an error of another kind.
 
-    The result is '' if the error does not say the size.
-
-    The allocator of a CPU fails in a thread of its own, and JAX then calls it an internal error.
+    The result is '' if the error does not contain the size. On a CPU the allocation fails in another thread, and JAX
+    reports an internal error.
 
     >>> out_of_memory(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 3600000000 bytes."))
     '3,433.2 MiB'
@@ -65,12 +64,12 @@ def out_of_memory(error: BaseException) -> str | None:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the error line for an unknown name. The line suggests the most similar known name, if there is one.
 
-    Of more than `_MOST` known names, the line gives that one, or else some similar ones, and how many there are.
+    If more than `_MOST` names are known, the line has only the suggested name, or some similar ones, and their number.
 
     Args:
-      kind: what the name stands for, for example "mixing".
+      kind: what the name chooses, for example "mixing".
       name: the unknown name.
-      known: the allowed names; an empty one is not shown.
+      known: the allowed names; an empty name is not shown.
 
     >>> unknown_name("mixing", "fedavgg", ["fedavg", "metropolis_hastings"])
     "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, metropolis_hastings"
@@ -90,8 +89,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the most similar of some names; "" if none is similar.
 
-    Of names with dots, the last part alone is enough: it may stand behind another section, or without one. A name of
-    several words may stand for its initials.
+    The last part of a name with dots is enough: the section may be another one or missing. A name of several words may
+    stand for the initials of a known name.
 
     >>> fields = ["algorithm.lr", "network.radius", "seeds"]
     >>> [nearest(name, fields) for name in ("network.lr", "raduis", "netwrk.radius", "sed", "x", "learning_rate")]
@@ -113,7 +112,7 @@ def check_path(what: str, path: str | Path) -> None:
     """Check that a file system can hold a path. The path need not exist.
 
     Args:
-      what: what the path is given as, for example "--workdir".
+      what: the flag or field of the path, for example "--workdir".
       path: the path.
 
     Raises:
@@ -132,7 +131,7 @@ def check_path(what: str, path: str | Path) -> None:
 
 
 def of_environment(error: ValueError) -> str:
-    """Return an error of JAX about a variable of the environment in one line; "" for any other error.
+    """Return JAX's error about a variable of the environment as one line; "" for any other error.
 
     JAX reads its variables when it is imported.
     """
@@ -144,7 +143,7 @@ def of_environment(error: ValueError) -> str:
 
 @contextlib.contextmanager
 def warnings_off() -> Iterator[None]:
-    """Hide the warnings that a package logs by absl, but not its errors."""
+    """Hide the warnings that packages log by absl, but not their errors."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -158,7 +157,7 @@ _ESCAPES = {number: repr(chr(number))[1:-1] for number in _CONTROL}
 
 
 def visible(text: str) -> str:
-    """Return a text of others whose characters that control a terminal, or the order of reading, are escapes.
+    """Return a foreign text with escapes for characters that control a terminal or the reading direction.
 
     Tabs and ends of lines stay.
 

@@ -64,7 +64,7 @@ def _count(jaxpr: Jaxpr) -> Products:
 
 
 def _most(params: Any) -> int:
-    """Return how often a ``while`` runs at most, as far as its condition says."""
+    """Return a bound on the iterations of a ``while``, from the numbers in its condition."""
     compared = [equation.invars[1] for equation in params["cond_jaxpr"].eqns if equation.primitive.name == "lt"]
     bounds = [
         int(bound.val) for bound in compared if isinstance(bound, Literal) and np.asarray(bound.val).dtype == np.int32

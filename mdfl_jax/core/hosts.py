@@ -1,12 +1,12 @@
-"""The hosts that compute a study together by JAX's distributed runtime, and what they tell each other.
+"""The hosts that compute a study together by JAX's distributed runtime, and their messages to each other.
 
-Each host is a process with devices of its own, and all run the same command. The first one decides, writes and prints.
-The others have the same study and the same compiled programs. They call the same functions of devices in the same
-order, which the first host tells them (`tell`, `hear`). What is told are a few words in the store of JAX's coordinator;
-arrays go from device to device. A process that was not started with others is the first of one host: then nothing is
-told, and arrays are put and read as ever.
+Each host is a process with devices of its own, and all hosts run the same command. The first host decides, writes and
+prints. The others have the same study and the same compiled programs. The first host sends them the order in which to
+call the functions of devices (`tell`, `hear`). These messages are a few words in the store of JAX's coordinator; arrays
+go from device to device. A process that was not started with others is the first of one host: it sends no messages, and
+puts and reads arrays as usual.
 
-JAX itself ends the other processes if one is lost: at once if they talk to it, else after `HEARTBEAT` seconds.
+If a process is lost, JAX ends the others: at once if they communicate with it, else after `HEARTBEAT` seconds.
 """
 
 import contextlib
@@ -27,15 +27,15 @@ from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError
 
 T = TypeVar("T")
-PATIENCE = 120.0  # seconds for which the hosts wait until all have come
+PATIENCE = 120.0  # seconds for which the hosts wait for all hosts to start
 HEARTBEAT = 60  # seconds after which a silent host counts as lost
 FORM = "I/K@HOST:PORT, such as 2/4@10.0.0.1:8476 for the second of four hosts, where HOST is the first one, or auto"
-_POLL = 500  # milliseconds for which a host waits for a word before it looks for signals
+_POLL = 500  # milliseconds for which a host waits for a message before it handles signals
 _STATUS = re.compile(r"[A-Z_]+: ")  # how errors of JAX's runtime begin
 _many, _index = 1, 0  # the number of hosts, and which of them this process is
-_words = 0  # told or heard so far
+_words = 0  # messages sent or received so far
 _met = 0  # how often the hosts have met
-_is_asked = False  # whether another host was sent a signal to end
+_is_asked = False  # whether another host has received a signal to end
 
 
 def many() -> int:
@@ -52,7 +52,7 @@ def start(given: str) -> None:
     """Start JAX's distributed runtime, before JAX looks for devices.
 
     Args:
-      given: ``auto`` for what SLURM, Open MPI, a TPU pod or Kubernetes say, or `FORM`; '': this is the only host.
+      given: ``auto``, to ask SLURM, Open MPI, a TPU pod or Kubernetes; or `FORM`; '': this is the only host.
 
     Raises:
       UserError: If the text has another form, if no cluster is found, or if the runtime does not start.
@@ -67,7 +67,7 @@ def start(given: str) -> None:
     if found:
         own |= {"coordinator_address": found[3], "num_processes": int(found[2]), "process_id": int(found[1]) - 1}
         own["cluster_detection_method"] = "deactivate"
-    jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM, which saves the state of a study
+    jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM, at which a study saves its state
 
     def give_up() -> None:  # in JAX's own time, its runtime would abort with the stack of its calls
         print(f"error: --hosts={given}: not all hosts have come within {PATIENCE:g} s", file=sys.stderr, flush=True)
@@ -97,7 +97,7 @@ def _store() -> Any:
 
 
 def _read(name: str) -> Any:
-    """Wait for a word of another host. Signals are handled meanwhile; a lost host ends this process."""
+    """Wait for a message of another host. Signals are handled meanwhile; a lost host ends this process."""
     while True:
         try:
             return json.loads(_store().blocking_key_value_get(f"mdfl_jax/{name}", _POLL))
@@ -111,14 +111,14 @@ def _write(name: str, value: Any, again: bool = False) -> None:
 
 
 def agree(make: Callable[[], T], about: Callable[[T], Mapping[str, Any]]) -> T:
-    """Make the same thing on all hosts, and check that it is the same.
+    """Make the same object on all hosts, and check that the hosts agree.
 
     Args:
-      make: Makes the thing.
-      about: Returns what must be the same on all hosts, as values of JSON by name.
+      make: Makes the object.
+      about: Returns what must be equal on all hosts, as values of JSON by name.
 
     Raises:
-      UserError: On all hosts, if ``make`` has raised one on any of them, or if they differ.
+      UserError: On all hosts, if ``make`` has raised one on any host, or if the hosts differ.
     """
     if _many == 1:
         return make()
@@ -147,9 +147,9 @@ def agree(make: Callable[[], T], about: Callable[[T], Mapping[str, Any]]) -> T:
 
 
 def tell(*words: Any) -> None:
-    """Tell the other hosts what to do next. It does nothing on these, and on the only host.
+    """Send the other hosts the next message. On the other hosts, and on an only host, the function does nothing.
 
-    If one of the others was sent a signal to end (`ask_to_end`), the same signal is sent to this process.
+    If another host has received a signal to end (`ask_to_end`), the same signal is sent to this process.
 
     Args:
       *words: values of JSON.
@@ -160,21 +160,21 @@ def tell(*words: Any) -> None:
     _write(f"word/{_words}", words)
     _words += 1
     if not _is_asked:
-        with contextlib.suppress(jax.errors.JaxRuntimeError):  # nobody has asked
+        with contextlib.suppress(jax.errors.JaxRuntimeError):  # no host has asked to end
             _store().key_value_try_get("mdfl_jax/end")
             _is_asked = True
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 def hear() -> list[Any]:
-    """Return the next words of the first host."""
+    """Return the next message of the first host."""
     global _words
     _words += 1
     return _read(f"word/{_words - 1}")
 
 
 def meet() -> None:
-    """Wait until all hosts have come here, however long that takes: a collective of CPUs gives up after 30 seconds."""
+    """Wait until all hosts have come here, without a limit: a collective of CPUs would give up after 30 seconds."""
     global _met
     if _many == 1:
         return
@@ -191,10 +191,10 @@ def ask_to_end() -> None:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Compute with the other hosts: at the end the first host tells the others that they have done all.
+    """Compute with the other hosts in this context; at its end the first host sends the others the end of the work.
 
-    An error of this host ends the others too, since they would wait for it. A lost host is an error of JAX's runtime,
-    which becomes one line. The process then ends at once with status 1: the usual end would wait for the lost host.
+    An error of this host also ends the others, which would wait for it. A lost host is an error of JAX's runtime, which
+    becomes one line. The process then ends at once with status 1, since the usual end would wait for the lost host.
     """
     if _many == 1:
         yield
@@ -216,15 +216,15 @@ def together() -> Iterator[None]:
 
 
 def put(leaf: Any, where: jax.sharding.Sharding) -> jax.Array:
-    """Put an array that every host has on the devices of a sharding; each host fills its own devices."""
+    """Put an array on the devices of a sharding. Every host has the whole array and fills its own devices."""
     whole = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     return jax.make_array_from_callback(whole.shape, where, lambda index: whole[index])
 
 
 def parts(leaf: jax.Array) -> Iterator[tuple[tuple[slice, ...], Any]]:
-    """Yield the parts of an array and where they are in it, each of them once.
+    """Yield (index, part) for the parts of an array, each part once.
 
-    If no device of this host has some part, all hosts must call this, since they send each other what they have.
+    If a part is on no device of this host, all hosts must call this function: they then send each other their parts.
     """
     if leaf.is_fully_addressable:
         # `np.asarray` of a leaf of several devices would leave a copy in it.
@@ -236,7 +236,7 @@ def parts(leaf: jax.Array) -> Iterator[tuple[tuple[slice, ...], Any]]:
 
 
 def of_first(leaf: np.ndarray) -> np.ndarray:
-    """Return the array that the first host has, on all hosts, to the bit. All give one of the same shape and type."""
+    """Return the first host's array on all hosts, to the bit. Each host gives an array of the same shape and type."""
     if _many == 1 or not leaf.size:
         return leaf
     octets = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)

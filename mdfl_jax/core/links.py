@@ -1,14 +1,17 @@
 """Arrays over the possible links of a round: all pairs of clients, or neighbour lists.
 
-An array over links has one row for each receiver and one place for each possible sender, [N, K]. There are two forms:
+An array over links has one row for each receiver and one neighbour slot for each possible sender, [N, K]. There are two
+forms:
 
-- dense: K = N, and place j stands for sender j. This is the usual matrix.
-- lists: place 0 stands for the receiver itself, the next places for the clients that it may hear in this round, in
-  increasing order, and the last ones are unused. K is a bound that the program is compiled for.
+- dense: K = N, and slot j belongs to sender j. This is the usual matrix.
+- lists: slot 0 belongs to the receiver itself, the next slots to the clients from which it may receive in this round,
+  in increasing order, and the last slots are unused. K is a bound for which the program is compiled.
 
-A rule that uses these arrays elementwise, sums over the places of a receiver (``axis=1``), and takes everything else
-from the functions of `Senders`, has the same meaning in both forms. The links of lists go both ways: if i has a place
-for j, then j has one for i. A link in one direction only is a place whose value is False in the other direction.
+Code that works elementwise, sums over the slots of a receiver (``axis=1``) and takes everything else from the functions
+of `Senders` has the same meaning in both forms. Lists have both directions of a link: if i has a slot for j, then j has
+a slot for i. A link in only one direction has the value False in the slot of the other direction.
+
+In this file and in arguments, ``place`` is the index of a slot in a row.
 """
 
 from collections.abc import Callable
@@ -24,22 +27,21 @@ from mdfl_jax.core.rng import pair_uniform, pair_words
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Reach:
-    """The largest distance on the circle of client indices between a receiver and a sender. It decides a program."""
+    """The largest distance, on the circle of client indices, between a receiver and a sender; static."""
 
     rows: int
 
 
 class Senders(NamedTuple):
-    """The clients for which the places of arrays over links stand.
+    """The clients in the slots of arrays over links.
 
     Attributes:
-      ids: [N, K] int32, the client for which each place stands; an unused place stands for the receiver itself. None:
-        the dense form.
-      back: [N, K] int32, the place of the opposite link in the row of the sender; its own place where there is no
+      ids: [N, K] int32, the client in each slot; an unused slot holds the receiver itself. None: the dense form.
+      back: [N, K] int32, the place of the opposite link in the row of the sender; the slot's own place if there is no
         opposite link. None: the dense form.
-      most: [] int32, the places that the fullest row needs. If it is larger than K, the lists are cut off, and whoever
-        runs the program must not use its results. None: the dense form.
-      reach: how near the senders are to their receivers by index in all rounds; None: not known.
+      most: [] int32, the number of slots that the fullest row needs. If it is larger than K, the lists are cut off, and
+        the results of the program are invalid. None: the dense form.
+      reach: a bound, for all rounds, of the distance by index between senders and receivers; None: not known.
     """
 
     ids: jax.Array | None = None
@@ -52,19 +54,19 @@ class Senders(NamedTuple):
         return values[None] if self.ids is None else values[self.ids]
 
     def at(self, places: jax.Array) -> jax.Array:
-        """Return the clients at one place of each row: [N] -> [N] int32."""
+        """Return the client in one slot of each row: [N] -> [N] int32."""
         found = places if self.ids is None else jnp.take_along_axis(self.ids, places[:, None], axis=1)[:, 0]
         return found.astype(jnp.int32)
 
     def on_own(self, values: jax.Array) -> jax.Array:
-        """Return an array over links with the values [N] at the clients' own places, and zero elsewhere."""
+        """Return an array over links with the values [N] in the clients' own slots, and zero elsewhere."""
         if self.ids is None:
             return jnp.diag(values)
         rest = jnp.zeros((values.shape[0], self.ids.shape[1] - 1), values.dtype)
         return jnp.concatenate([values[:, None], rest], axis=1)
 
     def own(self, num_clients: int) -> jax.Array:
-        """Return the array over links that is True at the clients' own places."""
+        """Return the array over links that is True in the clients' own slots."""
         return jnp.eye(num_clients, dtype=bool) if self.ids is None else self.on_own(jnp.ones(num_clients, bool))
 
     def opposite(self, values: jax.Array) -> jax.Array:
@@ -79,13 +81,13 @@ class Senders(NamedTuple):
         return jnp.sum(opposite, axis=1, dtype=jnp.int32 if values.dtype == bool else None)
 
     def sum_of(self, weights: jax.Array, values: jax.Array) -> jax.Array:
-        """Return for each receiver the sum of the senders' values [N], each times the weight of the link: [N]."""
+        """Return [N], for each receiver the sum of the senders' values [N] times the weights of the links."""
         if self.ids is None:
             return jnp.matmul(weights, values, precision="highest")
         return jnp.sum(weights * values[self.ids], axis=1)
 
     def bits(self, key: jax.Array, num_clients: int) -> jax.Array:
-        """Draw a random word for each link, uint32. A pair of clients gets the same word in both forms.
+        """Draw a random word for each link, uint32. A link gets the same word in both forms.
 
         In the dense form these are the words of `jax.random.bits` of shape [N, N].
         """
@@ -95,13 +97,13 @@ class Senders(NamedTuple):
         return high ^ low
 
     def uniform(self, key: jax.Array, num_clients: int) -> jax.Array:
-        """Draw a random number in [0, 1) for each link, like `bits`: those of `jax.random.uniform`."""
+        """Draw a random number in [0, 1) for each link, as `jax.random.uniform` would, in both forms."""
         if self.ids is None:
             return jax.random.uniform(key, (num_clients, num_clients))
         return pair_uniform(key, jnp.arange(num_clients)[:, None], self.ids, num_clients)
 
     def uniform_of_pairs(self, key: jax.Array, num_clients: int) -> jax.Array:
-        """Draw a random number in [0, 1) for each pair of clients, like `uniform`: the same one in both directions."""
+        """Draw a random number in [0, 1) for each pair of clients, as `uniform` does; both directions get the same."""
         if self.ids is None:
             lower = jnp.tril(self.uniform(key, num_clients), -1)
             return lower + lower.T
@@ -117,9 +119,9 @@ class Lists(NamedTuple):
     """What is known of the neighbour lists of a network.
 
     Attributes:
-      places: K, the places of a row of the links.
-      bound: the places of the lists that ``needed`` is about.
-      needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
+      places: K, the number of slots in a row of the links.
+      bound: the number of slots in the lists that ``needed`` counts.
+      needed: (state) -> [] int32, the largest number of slots that a client has needed in any round so far. If it is
         above ``bound``, links were left out. None: the number of neighbours is known.
     """
 
@@ -129,7 +131,7 @@ class Lists(NamedTuple):
 
 
 def no_senders(num_clients: int, places: int) -> Senders:
-    """Return neighbour lists of no neighbours: all K places of a client stand for itself."""
+    """Return neighbour lists without neighbours: all K slots of a client hold the client itself."""
     me, place = (jax.lax.broadcasted_iota(jnp.int32, (num_clients, places), axis) for axis in (0, 1))
     return Senders(me, place, jnp.int32(1))
 
@@ -142,10 +144,10 @@ def place_in(ids: jax.Array, row: jax.Array, wanted: jax.Array) -> tuple[jax.Arr
       row, wanted: whole numbers of one shape, the row to look into and the client to look for.
 
     Returns:
-      (the place, whether it is there), of the same shape. The clients' own places are not searched.
+      (the place, whether the client is in the row), of the same shape. The clients' own slots are not searched.
     """
     num_clients, size = ids.shape
-    # Unused places are after all senders, so a row without place 0 is increasing if they count as beyond all clients.
+    # Unused slots come after all senders. With an index above all clients in them, a row without slot 0 is increasing.
     increasing = jnp.where(in_use(Senders(ids), num_clients), ids, num_clients)
 
     def halve(_: int, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -160,10 +162,10 @@ def place_in(ids: jax.Array, row: jax.Array, wanted: jax.Array) -> tuple[jax.Arr
 
 
 def places_of(ids: jax.Array) -> jax.Array:
-    """Find the place of the opposite link of every place of neighbour lists.
+    """Find the place of the opposite link for each slot of neighbour lists.
 
     Args:
-      ids: [N, K] int32 as in `Senders`: the receiver itself, its senders in increasing order, and unused places, which
+      ids: [N, K] int32 as in `Senders`: the receiver itself, its senders in increasing order, and unused slots, which
         hold the receiver's own index.
 
     Returns:
@@ -175,15 +177,15 @@ def places_of(ids: jax.Array) -> jax.Array:
 
 
 def carried(ids: jax.Array, values: jax.Array, senders: Senders) -> jax.Array:
-    """Bring values of links from the places of one round to those of the next.
+    """Move values of links from the slots of one round to those of the next.
 
     Args:
-      ids: [N, K] int32, the clients of the places of ``values``.
+      ids: [N, K] int32, the clients in the slots of ``values``.
       values: [N, K], the values of the links of the earlier round.
       senders: the neighbour lists of the later round.
 
     Returns:
-      [N, K] the same values at the places of the later round; zero for links that were not in the earlier lists.
+      [N, K] the values in the slots of the later round; zero for links that are not in the earlier lists.
     """
     assert senders.ids is not None
     me = jax.lax.broadcasted_iota(jnp.int32, ids.shape, 0)
@@ -200,7 +202,7 @@ def as_senders(neighbours: jax.Array, present: jax.Array, degree: jax.Array) -> 
       degree: [N] int32, the number of neighbours, which may be larger than D.
 
     Returns:
-      Lists of K = D + 1 places.
+      Lists of K = D + 1 slots.
     """
     num_clients = neighbours.shape[0]
     me = jnp.arange(num_clients, dtype=jnp.int32)[:, None]
@@ -210,14 +212,14 @@ def as_senders(neighbours: jax.Array, present: jax.Array, degree: jax.Array) -> 
 
 
 def in_use(senders: Senders, num_clients: int) -> jax.Array:
-    """Return the array over links that is True where there is another client."""
+    """Return the array over links that is True in slots that hold another client."""
     if senders.ids is None:
         return ~jnp.eye(num_clients, dtype=bool)
     return senders.ids != jnp.arange(num_clients, dtype=jnp.int32)[:, None]
 
 
 def as_matrix(values: jax.Array, senders: Senders) -> jax.Array:
-    """Return an array over links as a matrix [N, N], for few clients; unused places must be zero or False."""
+    """Return an array over links as a matrix [N, N], for few clients; unused slots must be zero or False."""
     if senders.ids is None:
         return values
     num_clients = values.shape[0]
@@ -228,16 +230,16 @@ def as_matrix(values: jax.Array, senders: Senders) -> jax.Array:
 
 
 def from_pairs(receiver: jax.Array, sender: jax.Array, real: jax.Array, num_clients: int, size: int) -> Senders:
-    """Make neighbour lists from pairs of clients, in which every pair becomes a link in both directions.
+    """Make neighbour lists from pairs of clients. Each pair becomes a link in both directions.
 
     Args:
       receiver, sender: [E] int32, the pairs in any order. Pairs may be given twice, in one or in both directions.
-      real: [E] bool, which pairs count. A pair of a client with itself never does.
+      real: [E] bool, which pairs count. A pair of a client with itself never counts.
       num_clients: N.
-      size: K, the places of a row.
+      size: K, the number of slots of a row.
 
     Returns:
-      The lists; ``most`` is right also where K is too small.
+      The lists; ``most`` is right even if K is too small.
     """
     real = real & (receiver != sender)
     row = jnp.where(jnp.concatenate([real, real]), jnp.concatenate([receiver, sender]), num_clients)
@@ -259,9 +261,9 @@ def from_pairs(receiver: jax.Array, sender: jax.Array, real: jax.Array, num_clie
 def heard_from(
     senders: Senders, receiver: jax.Array, sender: jax.Array, real: jax.Array, values: Any = True
 ) -> jax.Array:
-    """Return the array over links with values of the given directed pairs, over the lists that they are in.
+    """Return the array over links that has the values of directed pairs, and False or zero elsewhere.
 
-    Elsewhere it is False, or zero.
+    Pairs that are not in the lists are left out.
     """
     assert senders.ids is not None
     num_clients, size = senders.ids.shape

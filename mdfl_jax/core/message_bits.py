@@ -36,7 +36,7 @@ class Bits(NamedTuple):
 
 
 def as_bits(count: Bits | jax.Array | int) -> Bits:
-    """Return a count as `Bits`: it is one, an array of whole numbers below 2^32, or a number below 2^64."""
+    """Return a count as `Bits`; it may be `Bits`, an array of whole numbers below 2^32, or a number below 2^64."""
     if isinstance(count, Bits):
         return count
     if isinstance(count, int):
@@ -97,14 +97,14 @@ def total_bits(words: Any) -> np.ndarray:
 
 
 def messages_sent(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
-    """Return [N] int32, the messages that each client sends if it sends to all that hear it: the column sums.
+    """Return [N] int32, the messages of each client if it sends to all in its range: the column sums.
 
     Args:
-      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
-      senders: the clients for which the places stand, `Links.senders`.
+      adjacency: [N, K] bool, [i, j] where i can receive from the sender in slot j.
+      senders: the clients in the slots, `Links.senders`.
 
     Raises:
-      UserError: if the adjacency is no matrix and the senders are not given.
+      UserError: if the adjacency is not a matrix and the senders are not given.
     """
     if senders.ids is None and adjacency.shape[0] != adjacency.shape[1]:
         raise UserError("messages_sent(...) over neighbour lists needs links.senders, or engine.links=dense")
@@ -127,9 +127,9 @@ def dense_bits(client_params: Any) -> int:
 
 
 def index_bits(size: int, count: jax.Array | int) -> jax.Array:
-    """Return the bits that say which ``count`` of ``size`` coordinates a message holds: uint32, shape of ``count``.
+    """Return the bits of the indices of ``count`` of ``size`` coordinates: uint32, of the shape of ``count``.
 
-    The indices are sent as a bitmap or as a list, whichever is shorter. A message of all coordinates needs none.
+    The indices are sent as a bitmap or as a list, whichever is shorter. A message of all coordinates has no indices.
 
     >>> int(index_bits(1000, 10)), int(index_bits(1000, 500)), int(index_bits(1000, 1000))
     (100, 1000, 0)
@@ -149,8 +149,8 @@ def sparse_bits(size: int, count: jax.Array | int, width: int) -> Bits:
 def count_within(size: int, budget: jax.Array, width: int) -> jax.Array:
     """Return how many of ``size`` coordinates a message of at most ``budget`` bits holds: int32, shape of ``budget``.
 
-    It is the largest count whose `sparse_bits` are at most the budget; 0 where not even one fits. Budgets are float32,
-    so beyond 2^24 bits a message may be longer than its budget by their rounding error, 2^-24 of it.
+    The result is the largest count whose `sparse_bits` are at most the budget; 0 if not even one coordinate fits.
+    Budgets are float32. So beyond 2^24 bits, a message may exceed its budget by a relative rounding error of 2^-24.
 
     >>> count_within(1000, jnp.array([41.0, 42.0, 425.0, 31_999.0, 32_000.0]), 32).tolist()
     [0, 1, 10, 968, 1000]

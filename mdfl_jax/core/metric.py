@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Axes of a shape: the N clients, ceil(N / 8) bytes with a bit a client, the C labels, the rounds since the evaluation.
+# Axes of a shape: N clients; ceil(N / 8) bytes, a bit for each client; C labels; the rounds since the last evaluation.
 CLIENTS, CLIENT_BYTES, CLASSES, ROUNDS = "clients", "client_bytes", "classes", "rounds"
 SCHEMA = 1  # the version of the format of a study's files
 HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
@@ -55,7 +55,7 @@ class Display(NamedTuple):
     """How files, tables and figures show a metric.
 
     Attributes:
-      label: the text on an axis and above a column. If it is left out, it is the name with the unit.
+      label: the text on an axis and above a column; by default the name with the unit.
       unit: the unit of the values.
       scale: the values are divided by this number before they are shown.
       shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
@@ -75,11 +75,11 @@ class Reduction(NamedTuple):
     """How the values of one evaluation become the numbers of a line of metrics.jsonl.
 
     Attributes:
-      on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
-        are written.
-      over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
-        summary.json contain. It is not used if the shape is ().
-      more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
+      on_host: a function that converts the NumPy values of any number of evaluations, [..., *shape], before they are
+        written.
+      over_clients: a function from the values of one evaluation [*shape] to the number in metrics.jsonl and
+        summary.json. It is not used if the shape is ().
+      more: further numbers of each line of metrics.jsonl: key_NAME is the function NAME of the values.
       by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
     """
 
@@ -90,12 +90,12 @@ class Reduction(NamedTuple):
 
 
 class RoundRows(NamedTuple):
-    """How a metric with one value a round is kept.
+    """How a metric with one value for each round is kept.
 
     Attributes:
       dtype: the type of the values of a metric that has R rows.
       record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
-        its schedule says so and their size is bounded (`mdfl_jax.metrics.evaluation`).
+        its schedule asks for them and they are small enough (`mdfl_jax.metrics.evaluation`).
     """
 
     dtype: str = "float32"
@@ -107,10 +107,11 @@ class Scores(NamedTuple):
 
     Attributes:
       needs: the fields of `mdfl_jax.core.types.Scoring` that the metric reads and that a task may lack.
-      sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
-        only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
-        get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].
-      of_all: whether measuring evaluates the models of all clients. It is then refused where a sample is evaluated.
+      sampled: whether the values follow from the scores of the evaluated clients (`Evaluation.score`). If only a sample
+        is evaluated (`mdfl_jax.metrics.sampling`), they are NaN for the other clients. ``over_clients`` and the
+        functions of ``more`` then get the values of the sample, [K, ...], and the weights of its clients, [K].
+      of_all: whether measuring evaluates the models of all clients. The metric is then refused if a sample is
+        evaluated.
     """
 
     needs: tuple[str, ...] = ()
@@ -122,31 +123,30 @@ class Scores(NamedTuple):
 class Metric:
     """The declaration of a metric: ``Metric("loss", lambda at: at.score.loss, HOLDS, label="test loss")``.
 
-    The parts of `Display`, `Reduction`, `RoundRows` and `Scores` are given by their own names, as ``label`` is.
+    The fields of `Display`, `Reduction`, `RoundRows` and `Scores` are arguments by their own names, as ``label`` is.
 
     Attributes:
       name: an identifier. A history has the metric as an attribute of this name.
       measure: (Evaluation) -> the value, an array of ``shape``. It is traced into the compiled program.
-      still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
-        `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
-        every declaration must choose. Of a metric with one value a round it also decides the rows (see ``each_round``).
+      still: the value at evaluations after the stop rule has ended the run: `HOLDS`, the last value; `UNKNOWN`, not a
+        number; `NOTHING`, zero; or any other number. There is no default, so every declaration must choose. For a
+        metric with one value for each round it also decides the rows (see ``each_round``).
       shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLIENT_BYTES`, `CLASSES` (not with
-        ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape
-        (ROUNDS, ...) has one value a round; it is in history.npz only.
+        ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape (ROUNDS,
+        ...) has one value for each round; only history.npz contains it.
       each_round: (RoundView) -> an array of ``shape``. These arrays are added up over the rounds since the last
-        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`). If the shape is (ROUNDS, ...), it returns the
-        value of one round, without this axis. The values are stacked, one row a round (`Evaluation.by_round`). With
-        ``still`` `HOLDS` the function reads only the state after the round (`RoundView.state`); the state before the
-        first round has a row too, so a study has R + 1 rows. With a number for ``still`` a study has R rows, and this
-        number fills the rows of rounds that the stop rule left out.
+        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`). If the shape is (ROUNDS, ...), the function
+        returns the value of one round, without this axis. The values are stacked, a row for each round
+        (`Evaluation.by_round`). With ``still`` `HOLDS` the function reads only the state after the round
+        (`RoundView.state`), and the state before the first round has a row, too: R + 1 rows. With a number for
+        ``still`` there are R rows, and this number fills the rows of rounds after a stop.
       key: the name in files, if it differs from ``name``.
-      optional: if true, a metric that is NaN at all evaluations of a run, or in all rounds, is one that the run does
-        not have. It is then left out of history.npz, and is null in summary.json.
-      on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
-        take time.
+      optional: whether a run may lack the metric. If it is NaN at all evaluations of a run, or in all rounds, it is
+        left out of history.npz and is null in summary.json.
+      on_request: whether only studies whose field ``metrics`` names the metric measure it. This is for slow metrics.
       display: how it is shown.
       reduction: how it becomes one number.
-      rows: how a metric with one value a round is kept.
+      rows: how a metric with one value for each round is kept.
       scores: which models it evaluates.
     """
 
@@ -247,7 +247,7 @@ def record(name: str, each_round: Callable[[Any], Any], still: float, **declared
       name: the name of the metric.
       each_round: (RoundView) -> the value of one round.
       still: the value in the place of a round that the stop rule left out.
-      **declared: what else a `Metric` takes. The shape is [rounds, N] if none is given.
+      **declared: further arguments of `Metric`; the shape is [rounds, N] by default.
     """
     usual = {"shape": (ROUNDS, CLIENTS), "record": True, "summary": False}
     return Metric(name, lambda at: at.by_round(name), still, each_round=each_round, **{**usual, **declared})

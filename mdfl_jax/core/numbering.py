@@ -1,6 +1,6 @@
-"""The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0.
+"""One rule numbers labels, owners, and the clients of contact lists and graphs: in ascending order from 0.
 
-Clients are numbered only where there is no client 0, since a number may be missing.
+Clients are renumbered only if there is no client 0, since a number may be missing.
 """
 
 import re
@@ -32,11 +32,11 @@ def numbered_clients(values: Any, notes: list[str]) -> tuple[np.ndarray, np.ndar
     """Return the numbers of clients, in ascending order from 0 if there is no client 0; else as they are.
 
     Args:
-      values: an array of whole numbers of any shape; those below 0 stand for nobody, and stay.
+      values: an array of whole numbers of any shape; numbers below 0 mean no client, and stay.
       notes: gets a line that says how the clients were numbered.
 
     Returns:
-      (the number of each value, the clients that were numbered, in ascending order: none if they stay).
+      (the number of each value, the renumbered clients in ascending order; none if all numbers stay).
 
     >>> numbered_clients([7, -1, 3, 7], []), numbered_clients([0, 3], [])
     ((array([ 1, -1,  0,  1]), array([3, 7])), (array([0, 3]), array([], dtype=int64)))
@@ -51,7 +51,7 @@ def numbered_clients(values: Any, notes: list[str]) -> tuple[np.ndarray, np.ndar
 
 
 def numbering(what: str, known: Sequence[Any] | np.ndarray) -> str:
-    """Say how values were numbered.
+    """Return in words how values were numbered.
 
     >>> numbering("labels", [1, 2, 3]), numbering("labels", [10, 200, 3000]), numbering("clients", [5])
     ('labels 1 to 3 are numbered 0 to 2', 'labels 10, 200, 3000 are numbered 0, 1, 2', 'clients 5 are numbered 0')

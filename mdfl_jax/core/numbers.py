@@ -1,8 +1,8 @@
-"""Declares the numbers (parameters) of a member of a family, once, in the member's own file.
+"""Declares the hyperparameters (in code: numbers) of an entry of a registry, once, in the entry's own file.
 
-A mobility rule, an algorithm, a compressor and so on is registered with a class of its numbers. Config fields,
-command-line flags, sweep axes, checks, error texts and the output of `mdfl info --list` are all made from this class.
-`None` in a configuration means the member's default, which is the paper's number where a paper gives one.
+A mobility rule, an algorithm or a compressor is registered with a class of its hyperparameters. Config fields, flags,
+sweep axes, checks, error lines and the output of `mdfl info --list` are all made from this class. `None` in a
+configuration means the entry's default, which is the paper's value if the paper gives one.
 """
 
 import dataclasses
@@ -29,17 +29,17 @@ RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read", "part")
 
 
 class Setting(NamedTuple):
-    """The parts of a configuration, besides the member's own numbers, that the checks of a member may use.
+    """The parts of a configuration that the checks of an entry may read, besides the entry's own hyperparameters.
 
     Attributes:
-      member: the name of the member that is checked.
+      member: the name of the entry that is checked.
       num_clients: the number of clients, N.
       num_mobile: the number of mobile clients, M.
       width, height: the size of the plane, in metres.
       dt: the length of a round, in seconds.
       allow_disconnected: whether disconnected graphs are allowed.
-      largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
-      local_steps: the optimiser steps of a client in a round, E; 0: those of epochs.
+      largest_gap: the longest gap between two meetings with a server, in slots; None if only a run can show it.
+      local_steps: the optimiser steps of a client in a round, E; 0: clients take epochs.
     """
 
     member: str = ""
@@ -54,17 +54,17 @@ class Setting(NamedTuple):
 
 
 def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
-    """Declare one number of a member, as a field of a subclass of `Numbers`.
+    """Declare one hyperparameter of an entry, as a field of a subclass of `Numbers`.
 
     Args:
-      default: the value where a configuration sets none; the paper's number where there is one.
+      default: the value if a configuration sets none; the paper's value if there is one.
       doc: one line of help.
-      static: whether the number is a constant of the compiled program, so that sweep points with different values need
-        separate compilations. Otherwise the number is traced.
+      static: whether the hyperparameter is a constant of the compiled program, so that each value needs a compilation.
+        Otherwise it is traced.
       **rules: the bounds ``at_least``, ``above``, ``at_most`` and ``below``; ``finite``, by default true for a traced
-        number without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
-        ``source``; ``read``, a function that converts a text to the array that the program uses; ``part``, which
-        says when the number has no effect, as in `mdfl_jax.core.section.field`.
+        hyperparameter without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
+        ``source``; ``read``, a function that converts a text to the array that the program uses; ``part``, when the
+        hyperparameter has an effect, as in `mdfl_jax.core.section.field`.
 
     Raises:
       UserError: for an unknown rule.
@@ -76,13 +76,13 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
 
 
 def nested(numbers: "Numbers") -> Any:
-    """Declare a field that holds the numbers of another member, as an algorithm holds those of its compressor."""
+    """Declare a field that holds another entry's hyperparameters, as an algorithm holds those of its compressor."""
     return dataclasses.field(default=numbers)
 
 
 @dataclass_transform(frozen_default=True)
 class Numbers:
-    """The numbers of a member; the base class has none. Every subclass becomes a frozen dataclass and a pytree.
+    """The hyperparameters of an entry; the base class has none. Each subclass is a frozen dataclass and a pytree.
 
     The fields are declared with `number` and annotated as int, float, bool, str or tuple[int, ...]. Traced fields are
     the leaves of the pytree; static fields are part of its structure.
@@ -102,13 +102,13 @@ class Numbers:
         _as_pytree(cls)
 
     def check(self, setting: Setting) -> None:
-        """Check conditions that involve several numbers or the setting. Subclasses override it; here it does nothing.
+        """Check conditions on several hyperparameters or the setting. Subclasses override it; the base checks nothing.
 
         Args:
           setting: the other parts of the configuration.
 
         Raises:
-          UserError: if a condition is violated; the message names the numbers and their values.
+          UserError: if a condition is violated; the message names the hyperparameters and their values.
         """
 
     def notes(self, setting: Setting) -> list[str]:
@@ -116,31 +116,32 @@ class Numbers:
         return []
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy in which the given numbers are changed."""
+        """Return a copy with other values of the given hyperparameters."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def validate(self, prefix: str = "") -> None:
-        """Check every number against its own bounds.
+        """Check each hyperparameter against its own bounds.
 
         Args:
-          prefix: the text before a number's name in an error message, for example "motion.".
+          prefix: the text before a name in an error message, for example "motion.".
 
         Raises:
-          UserError: if a number breaks its bounds; the message names the number, its value and the allowed values.
+          UserError: if a value is out of bounds; the message names the hyperparameter, its value and the allowed
+            values.
         """
         for name, field in fields_of(type(self)).items():
             check_value(prefix + name, getattr(self, name), field.metadata)
 
     def traced(self) -> Self:
-        """Return a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
+        """Return a copy whose traced values are NumPy scalars and arrays of fixed types."""
         return self._converted(lambda value, kind: np.asarray(value, kind)[()])
 
     def typed(self) -> Self:
-        """Return a copy whose traced numbers are JAX arrays of fixed types, for use inside a compiled program."""
+        """Return a copy whose traced values are JAX arrays of fixed types, for use inside a compiled program."""
         return self._converted(jnp.asarray)
 
     def _converted(self, array: Callable[[Any, Any], Any]) -> Self:
-        """Convert every traced number with ``array``, also in the nested numbers of other members."""
+        """Convert each traced value with ``array``, also in the nested hyperparameters of other entries."""
         kinds, found = kinds_of(type(self)), {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value, read = getattr(self, field.name), field.metadata.get("read")
@@ -163,15 +164,15 @@ _as_pytree(Numbers)
 
 
 def fields_of(kind: type[Numbers]) -> dict[str, dataclasses.Field]:
-    """Return the fields of a class of numbers by name, without its `nested` fields."""
+    """Return the fields of a class of hyperparameters by name, without its `nested` fields."""
     return {field.name: field for field in dataclasses.fields(kind) if "doc" in field.metadata}  # type: ignore[arg-type]
 
 
 class StaticNumbers(Numbers):
-    """Base class of the numbers of members that shape the program, all of which must be static.
+    """Base class of the hyperparameters of entries that shape the program: all must be static.
 
     Attributes:
-      of: the kind of member, for error messages.
+      of: the kind of entry, for error messages.
     """
 
     of: ClassVar[str] = "member"
@@ -186,12 +187,12 @@ class StaticNumbers(Numbers):
 
 
 def kinds_of(kind: type[Numbers]) -> dict[str, Any]:
-    """Return the types of the fields of a class of numbers, by name."""
+    """Return the types of the fields of a class of hyperparameters, by name."""
     return typing.get_type_hints(kind)
 
 
 def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
-    """Make an instance of a class of numbers from values by name.
+    """Make an instance of a class of hyperparameters from values by name.
 
     A missing value, or None, gives the default of the class. Names that the class does not have are ignored.
     """
@@ -199,16 +200,16 @@ def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
 
 
 def checked(member: str, kind: type[Numbers], values: dict[str, Any], prefix: str = "") -> Any:
-    """Make an instance of a class of numbers from values by name, after checking their names, types and bounds.
+    """Make an instance of a class of hyperparameters from values by name; check names, types and bounds.
 
     Args:
-      member: the name of the member, for error messages.
-      kind: the class of its numbers.
-      values: the values; None, or a missing one, gives the default of the class. Traced values are not checked.
-      prefix: the text before a number's name in an error message.
+      member: the name of the entry, for error messages.
+      kind: the class of its hyperparameters.
+      values: the values; None or a missing value gives the default of the class. Traced values are not checked.
+      prefix: the text before a name in an error message.
 
     Raises:
-      UserError: if a number is unknown, of another type, or out of bounds.
+      UserError: if a name is unknown, or a value has another type or is out of bounds.
     """
     fields, kinds = fields_of(kind), kinds_of(kind)
     for name, value in values.items():
@@ -224,7 +225,7 @@ def checked(member: str, kind: type[Numbers], values: dict[str, Any], prefix: st
 
 
 def of_fixed_types(params: Any) -> Any:
-    """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
+    """Return a NamedTuple of NumPy scalars of fixed types, so that no sweep point is compiled again."""
     return params._replace(**{n: _KINDS[type(x)](x) for n, x in params._asdict().items() if type(x) in _KINDS})
 
 

@@ -41,7 +41,7 @@ def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
 
 
 def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
-    """Return lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
+    """Return lines by sweep point, seed and round. Of two lines with the same three, the later one is used."""
     found: dict[str, Runs] = {}
     for line in lines:
         found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
@@ -76,7 +76,7 @@ def chosen_words(config: Mapping[str, Any]) -> str:
 
 
 def t_quantile(degrees: float) -> float:
-    """Return the factor of a 95 % interval: the 0.975 quantile of Student's t with so many degrees of freedom."""
+    """Return the factor of a 95 % interval: the 0.975 quantile of Student's t with ``degrees`` degrees of freedom."""
     from scipy.special import stdtrit  # importing it takes a sixth of a second, which no study needs before it runs
 
     return float(stdtrit(degrees, 0.975))
@@ -109,9 +109,9 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def interval_of_known(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Return the `interval` of values [S] over the seeds that have one. A run that has diverged has none (NaN).
+    """Return the `interval` over the known values of [S] seeds; the value of a diverged run is NaN and left out.
 
-    If seeds are left out, 'seeds' says how many are not. What is not known, as the mean of no values, is None.
+    If seeds are left out, 'seeds' is the number of the others. Statistics of no values are None.
 
     >>> interval_of_known([0.5, math.nan, 0.7])["seeds"], interval_of_known([math.nan])
     (2, {'mean': None, 'std': None, 'ci95': None})
@@ -130,7 +130,7 @@ def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def known_seeds(statistic: Mapping[str, Any]) -> int:
-    """Return the number of seeds that have a value, so that a mean counts them."""
+    """Return the number of seeds that have a value and count in the mean."""
     values = statistic.get("per_seed") or ()
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
@@ -147,7 +147,7 @@ def number(value: Any) -> float:
 def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
     """Return the value at the first evaluation whose accuracy reaches the target.
 
-    It is None if none does, and if the value is not known there.
+    The result is None if no evaluation reaches the target, or if the value there is not known.
 
     Args:
       values: [E] the value at each evaluation.
@@ -171,7 +171,7 @@ def text_of(value: Any) -> str:
 def name_of(overrides: dict[str, Any]) -> str:
     """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
 
-    The only point of a study without a sweep is called 'base', since it has the base configuration.
+    The only point of a study without a sweep is called 'base'.
     """
     parts = [
         text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"

@@ -1,6 +1,6 @@
-"""The user's own files: how they are imported, and the line of such a file in which an error was raised.
+"""The user's own files: their import, their digests, and the line of such a file in which an error was raised.
 
-A user's file is one outside of this package, of Python and of the installed packages. This module does not import JAX.
+A user's file is a file outside of this package, of Python and of the installed packages. This module imports no JAX.
 """
 
 import ast
@@ -32,8 +32,8 @@ MAIN = "__main__"  # the origin of what a notebook or the started script registe
 _LONGEST = 400  # characters of another library's message that are shown
 _TRACEBACK, _FRAME = "Traceback (most recent call last)", re.compile(r'File "([^"\n]+)", line (\d+)')
 _NO_CODE = ("__doc__", "__firstlineno__", "__annotations__", "__dict__", "__weakref__", "_abc_impl")
-"""Attributes of a class that are none of its code. A dataclass writes addresses into its docstring."""
-_PLAIN = (bool, int, float, complex, str, range, type(None), type(...), type(NotImplemented))  # whose text is its value
+"""Attributes of a class that are not its code. The docstring of a dataclass contains addresses."""
+_PLAIN = (bool, int, float, complex, str, range, type(None), type(...), type(NotImplemented))  # with the value as text
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
 _PACKAGE, _LIBRARY = os.path.dirname(os.path.dirname(os.path.realpath(__file__))), sysconfig.get_path("stdlib")
@@ -42,11 +42,11 @@ _OTHERS = tuple(os.path.realpath(folder) + os.sep for folder in (_PACKAGE, _LIBR
 
 @functools.cache
 def is_own(file: str) -> bool:
-    """Tell whether a file of code is the user's own: no file of this package, of Python or of an installed package.
+    """Tell whether a file of code is the user's own: not of this package, of Python or of an installed package.
 
     Args:
-      file: the name of the file, as code objects have it. Names such as "<string>", and the Cython sources of
-        installed packages, are not files of the user.
+      file: the file name of a code object. Names such as "<string>" and the Cython sources of installed packages are
+        not files of the user.
 
     >>> is_own("my_rule.py"), is_own("pandas/_libs/parsers.pyx")
     (True, False)
@@ -85,7 +85,7 @@ def joined(digests: Collection[str]) -> str:
 def digests(files: Iterable[str]) -> dict[str, str]:
     """Return the digest of each file that exists, by its name without folders.
 
-    So a study can go on from another folder. Files of equal names have one digest together.
+    Without folders, a study can continue from another folder. Files with the same name have one joint digest.
     """
     by_name: dict[str, set[str]] = {}
     for file in files:
@@ -95,18 +95,17 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 
 def digest_of_code(members: Iterable[Any]) -> str:
-    """Return a digest of the user's code, and of the values, that members consist of.
+    """Return a digest of the user's code and of the values that entries consist of.
 
-    It is of all that is reached from the members: the user's functions and classes with what they name, the files of
-    her modules with what these import, and the values that objects hold. What a library holds under a name counts by
-    this name. The digest is the same in any process and in any cell or line of the code. It changes with the version
-    of Python.
+    The digest covers everything that the entries reach: the user's functions and classes with the globals that they
+    name, her modules with their imports, and the values of objects. An object of a library counts by its name. The
+    digest does not depend on the process, or on the cell or line of the code. It changes with the version of Python.
 
     Raises:
-      UserError: if the value of an object cannot be told, as that of a lock.
+      UserError: if the value of an object cannot be determined, as for a lock.
     """
     parts: list[str] = []
-    seen: dict[int, tuple[int, Any]] = {}  # the objects are kept, so that no other one gets their number
+    seen: dict[int, tuple[int, Any]] = {}  # the objects are kept, so that no other object gets their id
     waiting = list(members)[::-1]
     while waiting:
         found = waiting.pop()
@@ -123,7 +122,7 @@ def digest_of_code(members: Iterable[Any]) -> str:
 
 
 def _told(found: Any) -> tuple[list[str], list[Any]]:
-    """Return what makes an object what it is: texts, and the objects that it consists of."""
+    """Return the value of an object: texts, and the objects that it consists of."""
     module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", getattr(found, "__name__", None))
     if isinstance(found, types.ModuleType):
         file = getattr(found, "__file__", None)
@@ -151,7 +150,7 @@ def _told(found: Any) -> tuple[list[str], list[Any]]:
         return [], [type(found), *found]
     if type(found) in (dict, types.MappingProxyType):
         return [], [dict, *found, *found.values()]
-    if dataclasses.is_dataclass(found):  # the private attributes of a linen module are none of its value
+    if dataclasses.is_dataclass(found):  # the private attributes of a linen module are not its value
         attributes = {name for name in getattr(found, "__dict__", ()) if not name.startswith("_")}
         names = sorted({field.name for field in dataclasses.fields(found)} | attributes)
         return [], [type(found), {name: getattr(found, name, None) for name in names}]
@@ -165,14 +164,14 @@ def _told(found: Any) -> tuple[list[str], list[Any]]:
         return [], [found.__func__, found.__self__]
     if isinstance(found, property | functools.cached_property):
         return [], [type(found), *(getattr(found, name, None) for name in ("fget", "fset", "func"))]
-    if hasattr(found, "__wrapped__"):  # of jit and its like, whose other attributes have addresses and lines of files
+    if hasattr(found, "__wrapped__"):  # as of jit: other attributes contain addresses and lines of files
         public = {name: value for name, value in sorted(vars(found).items()) if not name.startswith("_")}
         return [], [type(found), found.__wrapped__, public]
     return _as_pickled(found)
 
 
 def _as_pickled(found: Any) -> tuple[list[str], list[Any]]:
-    """Return what `pickle` would keep of an object, as `_told` does."""
+    """Return the parts of an object that `pickle` would keep, in the form of `_told`."""
     kind = type(found)
     try:
         kept = copyreg.dispatch_table[kind](found) if kind in copyreg.dispatch_table else found.__reduce_ex__(4)
@@ -196,7 +195,7 @@ def _is_users(module: str | None) -> bool:
 
 
 def _is_held(found: Any, module: str | None, name: str | None) -> bool:
-    """Tell whether a module holds an object under its name."""
+    """Tell whether a module has an object under the object's name."""
     held: Any = sys.modules.get(module or "")
     for part in str(name).split("."):
         held = getattr(held, part, None)
@@ -204,19 +203,19 @@ def _is_held(found: Any, module: str | None, name: str | None) -> bool:
 
 
 def _globals_in(code: types.CodeType) -> set[str]:
-    """Return the names of the globals that a code, or one within it, reads."""
+    """Return the names of the globals that a code object, or an inner one, reads."""
     names = {of.argval for of in dis.get_instructions(code) if of.opname == "LOAD_NAME" or "GLOBAL" in of.opname}
     return names.union(*(_globals_in(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
 
 
 def with_imports(files: Iterable[str]) -> list[str]:
-    """Return files of the user with all modules of hers that they import, and those that these import.
+    """Return files of the user with all of her modules that they import, directly or through other modules.
 
-    A module counts if its name stands in the text of a file: in an import, or as a text, as `importlib.import_module`
-    takes it. Only modules that have been imported are known.
+    A module counts if its name is in the text of a file: in an import, or as a string, as for
+    `importlib.import_module`. Only modules that have been imported are known.
 
     Args:
-      files: paths of files; "__main__" and files that are not there are kept as they are.
+      files: paths of files; "__main__" and missing files stay in the list.
     """
     waiting = list(files)
     if not waiting:
@@ -265,8 +264,8 @@ def _modules_named(file: str, own: str) -> set[str]:
 def place(error: BaseException | None) -> str:
     """Return the user's line in which an error was raised, as "my_rule.py:12"; "" if there is none.
 
-    The line is the innermost one of a user's file, in the first error of the chain that passed such a file. The error
-    of a function that a compiled program calls (`jax.pure_callback`) is only known by the text of its traceback.
+    It is the innermost line of a user's file, in the first error of the chain that passed such a file. For a function
+    that a compiled program calls (`jax.pure_callback`), the line is found in the text of the traceback.
     """
     chain: list[BaseException] = []
     while error is not None and error not in chain:
@@ -282,7 +281,7 @@ def place(error: BaseException | None) -> str:
 
 
 def located(text: str, function: Any) -> str:
-    """Return a text behind the line of the user's file that defines a function, as in "my_rule.py:12: text".
+    """Return a text after the line of the user's file that defines a function, as in "my_rule.py:12: text".
 
     If the function is not in a user's file, the text alone is returned.
     """
@@ -297,7 +296,7 @@ def words(error: BaseException) -> str:
     if isinstance(error, UserError):
         return str(error)
     message = error.msg if isinstance(error, SyntaxError) else str(error)
-    if _TRACEBACK in message:  # of a function that a compiled program calls; its last line is the error
+    if _TRACEBACK in message:  # from a function that a compiled program calls; the last line is the error
         return [line for line in message.splitlines() if line.strip() and not line[0].isspace()][-1][:_LONGEST]
     first = message.strip().split("\n")[0]
     line = f"{type(error).__name__}: {' '.join((message if first.endswith(':') else first).split())}"
@@ -307,10 +306,10 @@ def words(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Turn an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
+    """Turn an error that was raised in a user's file into a `UserError` of one line, with the file and line.
 
-    Other errors stay as they are. A `UserError` stays as it is too, unless another error in a user's file is its cause.
-    The new error keeps the old one as its cause, so that a Python caller sees the whole traceback.
+    Other errors pass unchanged, and so does a `UserError` unless its cause is another error in a user's file. The new
+    error keeps the old one as its cause, so that a Python caller sees the whole traceback.
 
     Raises:
       UserError: as described.
@@ -319,7 +318,7 @@ def errors_in_one_line() -> Iterator[None]:
         yield
     except UserError as error:
         where = place(error.__cause__)
-        if where and not str(error).startswith(where):  # `import_file` has named the line already
+        if where and not str(error).startswith(where):  # `import_file` has already named the line
             raise UserError(f"{where}: {error}") from error.__cause__
         raise
     except Exception as error:  # a user's file may raise anything
@@ -329,14 +328,14 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a file without bytecode: none is written beside it, and none is read that only has its second and size."""
+    """Loads a file without bytecode: it writes none, and it reads none, whose check is only the second and the size."""
 
     def path_stats(self, path: str) -> Any:
         raise OSError(f"{path} has no bytecode")
 
 
 def import_file(path: str) -> None:
-    """Import a Python file by its path, so that the members in it are registered.
+    """Import a Python file by its path, so that the entries in it are registered.
 
     A file that was imported before is imported again only if it has changed since.
 
@@ -344,14 +343,14 @@ def import_file(path: str) -> None:
       path: the file, relative to the current folder or absolute.
 
     Raises:
-      UserError: if it raises an error; the message names the line.
+      UserError: if the file raises an error; the message names the line.
     """
     whole = os.path.abspath(path)
     state = os.stat(whole)
     version = state.st_mtime_ns, state.st_size
     if _imported.get(whole) == version:
         return
-    # The module's name must not hide another module, such as a user's random.py that of Python.
+    # The module's name must not hide another module: a user's random.py must not replace Python's.
     name = f"used_{zlib.crc32(whole.encode()):08x}_{Path(path).stem}"
     loader = _Loader(name, whole)
     spec = importlib.util.spec_from_file_location(name, whole, loader=loader)

@@ -1,7 +1,7 @@
-"""The papers that describe the members of the families, and the software itself, as BibTeX entries in papers.bib.
+"""The papers of the registries' entries, and the software itself, as BibTeX in papers.bib.
 
-A member is registered with ``cite="tang2018d2: algorithm 1; madfl"``: keys of papers.bib, each perhaps with the place
-in the paper. A member of your own may have a whole BibTeX entry there.
+An entry is registered with ``cite="tang2018d2: algorithm 1; madfl"``: keys of papers.bib, each with an optional place
+in the paper. An entry of your own may have a whole BibTeX record instead of a key.
 """
 
 import functools
@@ -68,7 +68,7 @@ def entries(text: str) -> dict[str, Paper]:
 
 
 def cited(cite: str) -> list[tuple[Paper, str]]:
-    """Return the papers that a member is registered with, each with the place in it, which may be empty.
+    """Return the papers with which an entry is registered, each with the place in it, which may be empty.
 
     Args:
       cite: keys of papers.bib with places, as "tang2018d2: algorithm 1; madfl"; or entries in BibTeX.
@@ -91,7 +91,7 @@ def cited(cite: str) -> list[tuple[Paper, str]]:
 
 
 def in_words(cite: str) -> str:
-    """Return what a member is registered with, as a text names it.
+    """Return the papers and places of a registration in words.
 
     >>> in_words("tang2018d2: algorithm 1; madfl: eq. 2")
     'Tang et al. 2018, algorithm 1; MADFL, eq. 2'
@@ -104,12 +104,12 @@ Citations = dict[str, dict[str, Any]]
 
 
 def citations_of(cite: str, what: str) -> Citations:
-    """Return what a member or a data set cites, ``cite`` as of `cited`, and for what: its name and the place."""
+    """Return the citations of an entry or a data set: its papers, each with ``what`` and the place as its purpose."""
     return {of.key: {"entry": of.entry, "for": [f"{what}, {place}" if place else what]} for of, place in cited(cite)}
 
 
 def united(parts: Iterable[Citations]) -> Citations:
-    """Return what several studies, or several members, cite: each paper once, with all that it is cited for."""
+    """Return the citations of several studies or entries: each paper once, with all its purposes."""
     found: Citations = {}
     for key, of in itertools.chain(*(part.items() for part in parts)):
         known = found.setdefault(key, {"entry": of["entry"], "for": []})["for"]
@@ -118,5 +118,5 @@ def united(parts: Iterable[Citations]) -> Citations:
 
 
 def as_bibtex(citations: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what is cited as BibTeX, each entry behind a comment that says what for."""
+    """Return citations as BibTeX; a comment before each record names its purposes."""
     return "\n\n".join(f"% {'; '.join(of['for'])}\n{of['entry']}" for of in citations.values())

@@ -1,4 +1,4 @@
-"""The folder in which JAX keeps compiled programs for later processes: of the commands, and of `mdfl_jax.run`."""
+"""The folder in which JAX keeps compiled programs for later processes of the commands and of `mdfl_jax.run`."""
 
 import contextlib
 import os
@@ -25,10 +25,10 @@ def keep_programs(folder: str, name: str = "cache") -> None:
 
     Args:
       folder: the folder; "" keeps none.
-      name: what the user has given it by, for error lines.
+      name: the flag or argument by which the user has given the folder, for error lines.
 
     Raises:
-      UserError: if the folder is there and is no directory, or can be no path.
+      UserError: if the path is a file, or cannot be a path.
     """
     import jax
 
@@ -42,7 +42,7 @@ def keep_programs(folder: str, name: str = "cache") -> None:
 
 @contextlib.contextmanager
 def programs_kept(folder: str | None) -> Iterator[None]:
-    """Keep compiled programs in a folder for a while; then JAX is set as before.
+    """Keep compiled programs in a folder within this context; then restore JAX's settings.
 
     Args:
       folder: the folder; "" keeps none. None: that of JAX if it has one, else the default.
@@ -55,7 +55,7 @@ def programs_kept(folder: str | None) -> Iterator[None]:
 
     before = {name: getattr(jax.config, name) for name in (FOLDER, *SETTINGS)}
     keep_programs((before[FOLDER] or default_folder()) if folder is None else folder)
-    compilation_cache.reset_cache()  # JAX looks at the folder once, with its first program
+    compilation_cache.reset_cache()  # JAX reads the setting only at its first program
     try:
         yield
     finally:

@@ -1,7 +1,9 @@
-"""Registries: one for each family. A registry maps a name to a factory, its numbers and what is said of it.
+"""Registries. A registry maps the name of an entry to a factory, its hyperparameters and its description.
 
-A member says of itself, once and in its own file, what it is (its docstring), its formula, and which papers to cite.
-`mdfl info`, the pages of the families and `mdfl cite` are made from this.
+An entry has its description (its docstring), its formula and the papers to cite in its own file. `mdfl info`, the pages
+of the registries and `mdfl cite` are made from these.
+
+In code, an entry is also called a member, and a registry a family.
 """
 
 import importlib
@@ -20,12 +22,12 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.core.numbers import Numbers
 
 T = TypeVar("T")
-CONTRIB = "mdfl_jax.contrib"  # the package of what the core can do without; it may be missing
-_FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # of a docstring
+CONTRIB = "mdfl_jax.contrib"  # the package of optional parts; it may be missing
+_FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # for callers
 
 
 class Origin(NamedTuple):
-    """Where a member is registered: its module, and its file, "__main__" for a script or notebook."""
+    """Where an entry is registered: its module, and its file, "__main__" for a script or notebook."""
 
     module: str
     file: str
@@ -39,17 +41,17 @@ def caller() -> Origin:
 
 
 class Member(NamedTuple):
-    """What a registry knows of a member.
+    """What a registry knows of an entry.
 
     Attributes:
-      value: the factory, or whatever the family registers.
-      numbers: the class of its numbers; None: the usual one of the family.
-      text: its description, whose first line says what it is.
-      formula: what it computes, in the symbols of the family.
+      value: the factory, or another object that is registered.
+      numbers: the class of its hyperparameters; None: the usual class of the registry.
+      text: its description; the first line says what the entry is.
+      formula: what it computes, in the symbols of the registry.
       cite: the papers that describe it (`mdfl_jax.core.papers.cited`).
-      traits: what else it says of itself, a record of the family's class; None: the usual one of the family.
+      traits: further properties, a record of the registry's class; None: the usual record of the registry.
       file: the absolute path of the file that registered it; "__main__" for a script or notebook.
-      home: its module, if this is in a home of the family; else "".
+      home: its module, if the module is in a home of the registry; else "".
     """
 
     value: Any
@@ -63,12 +65,12 @@ class Member(NamedTuple):
 
     @property
     def is_contrib(self) -> bool:
-        """Whether the member is in `CONTRIB`, and so no part of the core."""
+        """Whether the entry is in `CONTRIB`, not in the core."""
         return self.home.startswith(f"{CONTRIB}.")
 
 
 class Registry(Generic[T]):
-    """The members of one family, by name.
+    """The entries of one registry, by name.
 
     >>> greetings = Registry("greeting")
     >>> @greetings.register("hello")
@@ -93,19 +95,19 @@ class Registry(Generic[T]):
         """Make an empty registry.
 
         Args:
-          kind: the family in words, for error messages.
-          numbers: the class of numbers of members that are registered without one of their own.
-          home: the package whose modules register the members, or several packages. They are imported at the first
-            look-up, so a new file there is a new member.
-          traits: the traits of members that are registered without traits of their own.
+          kind: the name of the registry in error messages.
+          numbers: the class of hyperparameters of entries that are registered without a class.
+          home: the package whose modules register the entries, or several packages. They are imported at the first
+            look-up, so a new file there is a new entry.
+          traits: the traits of entries that are registered without traits.
           contrib: the package in `CONTRIB` that is a further home, such as "algorithms", or several. It may be missing.
         """
         self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
         self._homes += tuple(f"{CONTRIB}.{name}" for name in ((contrib,) if isinstance(contrib, str) else contrib))
-        self._missing: list[str] = []  # the homes in `CONTRIB` that are not there
+        self._missing: list[str] = []  # the homes in `CONTRIB` that are not installed
         self._is_complete = False
-        self._looking: set[int] = set()  # the threads that are importing the members
+        self._looking: set[int] = set()  # the threads that are importing the entries
         self._members: dict[str, Member] = {}
 
     def register(
@@ -119,24 +121,24 @@ class Registry(Generic[T]):
         cite: str = "",
         traits: Any = None,
     ) -> Callable[[T], T]:
-        """Return a decorator that adds a member.
+        """Return a decorator that adds an entry.
 
         The same file, or the same notebook, may register a name again; another file may not.
 
         Args:
-          name: the member's name in configurations.
-          numbers: the class of its numbers; by default the usual class of the family.
-          doc: its description, whose first line says what it is; by default its docstring.
-          origin: where the member is registered; by default where this function is called. A decorator of a family
-            passes on its own `caller`.
+          name: the entry's name in configurations.
+          numbers: the class of its hyperparameters; by default the usual class of the registry.
+          doc: its description; the first line says what the entry is. By default its docstring.
+          origin: where the entry is registered; by default where this function is called. A decorator of a registry
+            passes its own `caller`.
           formula, cite, traits: as in `Member`.
 
         Raises:
-          UserError: for a name that a member of another file has (raised when the decorator is applied).
+          UserError: for a name that an entry of another file has (raised when the decorator is applied).
         """
         module, file = origin or caller()
         is_at_home = module.startswith(tuple(f"{home}." for home in self._homes))
-        if not is_at_home:  # the modules of a home may be imported in any order
+        if not is_at_home:  # so that names of a home are taken first; modules of a home may be imported in any order
             self.discover()
 
         def add(member: T) -> T:
@@ -151,15 +153,15 @@ class Registry(Generic[T]):
         return add
 
     def remove(self, name: str) -> None:
-        """Remove a member, so that its name is unknown again."""
+        """Remove an entry; its name is then unknown."""
         self._members.pop(name, None)
 
     def discover(self) -> None:
-        """Import the modules of the family's homes, in the order of their names. They register their members."""
+        """Import the modules of the registry's homes, in the order of their names, which registers their entries."""
         thread = threading.get_ident()
-        if self._is_complete or thread in self._looking:  # a member's module may look up others
+        if self._is_complete or thread in self._looking:  # an entry's module may look up others
             return
-        self._looking.add(thread)  # another thread, which needs all members, imports the same modules and so waits
+        self._looking.add(thread)  # another thread imports the same modules, and waits for Python's import lock
         self._missing.clear()  # of a look-up that was interrupted
         try:
             for home in self._homes:
@@ -168,14 +170,14 @@ class Registry(Generic[T]):
                 for name in names or ():
                     importlib.import_module(f"{home}.{name}")
             self._is_complete = True
-        finally:  # after an interrupt too: the next look-up finds the others
+        finally:  # also after an interrupt: the next look-up finds the other entries
             self._looking.discard(thread)
 
     def __getitem__(self, name: str) -> T:
         return self.member(name).value
 
     def member(self, name: str) -> Member:
-        """Return all that the registry knows of a member.
+        """Return all that the registry knows of an entry.
 
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
@@ -186,7 +188,7 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def unknown(self, name: str) -> str:
-        """Return the error line for a name that no member has. It names the homes that are missing."""
+        """Return the error line for an unknown name, with the homes that are missing."""
         return f"{unknown_name(self.kind, name, self)}{self.lacks()}"
 
     def lacks(self) -> str:
@@ -195,7 +197,7 @@ class Registry(Generic[T]):
         return f"; not installed: {', '.join(self._missing)}" if self._missing else ""
 
     def numbers(self, name: str) -> "type[Numbers]":
-        """Return the class of a member's numbers.
+        """Return the class of an entry's hyperparameters.
 
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
@@ -203,7 +205,7 @@ class Registry(Generic[T]):
         return self.member(name).numbers or self.usual
 
     def traits(self, name: str) -> Any:
-        """Return the traits of a member, a record of the family's class.
+        """Return the traits of an entry, a record of the registry's class.
 
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
@@ -213,19 +215,19 @@ class Registry(Generic[T]):
 
     @property
     def usual(self) -> "type[Numbers]":
-        """The class of numbers for members that are registered without a class of their own."""
+        """The class of hyperparameters of entries that are registered without a class."""
         from mdfl_jax.core.numbers import Numbers
 
         return self._usual or Numbers
 
     def doc(self, name: str) -> str:
-        """Return the one-line description of a member."""
+        """Return the one-line description of an entry."""
         return self.member(name).text.partition("\n")[0]
 
     def told(self, name: str) -> str:
-        """Return the whole description of a member, behind its first line.
+        """Return the description of an entry after its first line.
 
-        If the module of the member registers no other one of this family, its docstring is a part of it.
+        If its module registers no other entry of this registry, the module's docstring is a part of the description.
         """
         member = self.member(name)
         parts = [member.text]
@@ -234,7 +236,7 @@ class Registry(Generic[T]):
         return "\n\n".join(filter(None, (part.partition("\n")[2].strip() for part in parts)))
 
     def origin(self, name: str) -> str:
-        """Return the absolute path of the file that registered a member; "__main__" for a script or notebook."""
+        """Return the absolute path of the file that registered an entry; "__main__" for a script or notebook."""
         return self.member(name).file
 
     def __contains__(self, name: str) -> bool:
@@ -242,10 +244,10 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Return the names in the order of their registration: those of the core, of contrib, and then the others.
+        """Return the names in the order of registration: those of the core, of contrib, and then the others.
 
-        Those of the core and of contrib are in the order of their modules. So the order does not depend on which module
-        of a home was imported first.
+        Names of the core and of contrib are in the order of their modules. So their order does not depend on which
+        module was imported first.
         """
         self.discover()
         order = {name: (member.is_contrib, member.home) for name, member in self._members.items()}
@@ -261,7 +263,7 @@ def _modules(home: str) -> list[str] | None:
     """Return the names of the modules of a package in their order; None for a package of `CONTRIB` that is missing.
 
     Raises:
-      ModuleNotFoundError: if a module of the core is missing, or one that the package imports.
+      ModuleNotFoundError: if a module of the core is missing, or a module that the package imports.
     """
     try:
         package = importlib.import_module(home)

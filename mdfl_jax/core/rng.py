@@ -1,14 +1,15 @@
 """Random streams by name and round, so that the draws of one part never depend on those of another part.
 
 A seed is one typed key. Every use of randomness has a name, and every round has an index. The key for a name and a
-round is folded from the seed. Therefore strategies that are compared under one seed have the same data, positions and
-initial model, and a resumed run draws the same numbers as an uninterrupted run.
+round is folded from the seed. So two sweep points under one seed have the same data, places and first model, and what
+they have in common cancels in their difference. A resumed run draws the same numbers as an uninterrupted run, since no
+state of a generator passes from round to round.
 
 The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
 some streams follow the seed (`mdfl_jax.config.checks`).
 
-The programs of studies have another form of JAX's Threefry on CPUs (`small_threefry`), in which they compile sooner.
-The bits are the same.
+On CPUs, the programs of studies use another form of JAX's Threefry (`small_threefry`), which compiles sooner. The bits
+are the same.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ Stream = Literal[
 ]
 STREAMS: tuple[str, ...] = get_args(Stream)
 OF_BATCHES = ("algorithm", "augmentation", "dropout", "epochs")
-"""The streams that are folded from the key of a round's minibatches, and so follow the stream "batch"."""
+"""The streams that are folded from the key of a round's minibatches; they follow the stream "batch"."""
 SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
 """The streams that are folded from the seed itself."""
 
@@ -89,7 +90,7 @@ def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax
 def own_draws(key: jax.Array) -> jax.Array:
     """Derive the key for an algorithm's own draws from its key of the round, which draws the minibatches.
 
-    Because the two keys differ, algorithms with different draws of their own still use the same minibatches.
+    The two keys differ, so algorithms with different draws of their own still use the same minibatches.
     """
     return stream(key, "algorithm")
 
@@ -119,8 +120,8 @@ def product_words(a: jax.Array, b: jax.Array | np.uint32) -> tuple[jax.Array, ja
 def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> tuple[jax.Array, jax.Array]:
     """Return the two random words of `jax.random` at [row, column] of an array with ``num_columns`` columns.
 
-    With threefry, the key alone and the index of an element decide its value, so that a few elements of an [N, N] array
-    can be drawn without the others.
+    With threefry, the key and the index of an element decide its value. So neighbour lists draw a few elements of an
+    [N, N] array without the others, and get the numbers that the dense form draws.
 
     Args:
       key: typed key of the implementation threefry2x32.
@@ -185,10 +186,9 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     """Compute the same as JAX's primitive ``threefry2x32``, in one compiled function over a flat array.
 
     JAX's generator is Threefry-2x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). For CPUs,
-    JAX writes each use as a loop over arrays of the shape that is drawn. Every such loop becomes about six compiled
-    functions, and the compiler unrolls them for shapes such as [3, 3, 1, 8], those of the kernels of convolutions. For
-    small models this was a third of all compile time; benchmarks/tried.md compares the forms. Other devices keep
-    JAX's own form.
+    JAX writes each use as a loop over arrays of the drawn shape. Each loop becomes about six compiled functions, which
+    the compiler unrolls for shapes such as [3, 3, 1, 8], a kernel of a convolution. For small models this took a third
+    of all compile time; benchmarks/tried.md compares the forms. Other devices keep JAX's own form.
 
     Args:
       key1, key2: the words of the key, uint32.
@@ -200,8 +200,8 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     given = (key1, key2, word1, word2)
     shape = jnp.broadcast_shapes(*(x.shape for x in given))
     flat = [x if i < 2 and x.ndim == 0 else jnp.broadcast_to(x, shape).reshape(-1) for i, x in enumerate(given)]
-    # The barriers keep the compiler from merging the hash with other code, which would copy it to each of its uses. For
-    # the same reason both words leave it as one array.
+    # The barriers keep the compiler from merging the hash with other code, which would copy the hash to each of its
+    # uses. For the same reason both words leave the function as one array.
     *key, word1, word2 = jax.lax.optimization_barrier(tuple(flat))
     both = jax.lax.optimization_barrier(jnp.concatenate(threefry_rounds(key, (word1, word2))))
     size = word1.shape[0]
@@ -214,9 +214,9 @@ _FORM = SimpleNamespace(lock=threading.Lock(), blocks=0, of_jax=None)  # the blo
 
 @contextlib.contextmanager
 def small_threefry() -> Iterator[None]:
-    """Lower Threefry for CPUs as `hashed` in this block. The bits are the same, and programs compile sooner.
+    """Lower Threefry for CPUs as `hashed` in this block, so that the programs of studies compile sooner.
 
-    It is for the programs of studies. After the last open block of all threads JAX has its own form again.
+    The bits are the same. After the last open block of all threads, JAX has its own form again.
     """
     with _FORM.lock:
         _FORM.blocks += 1

@@ -1,9 +1,9 @@
-"""Sections of the configuration, each of which lies in one file: its fields, its rules, its numbers and its wrapper.
+"""Sections of the configuration. Each section is one file with its fields, rules, hyperparameters and wrapper.
 
 A file in one of the homes of `SECTIONS` registers a subclass of `Section`. The configuration (`mdfl_jax.config`) then
-has its fields, refuses what its rules refuse, and puts what it wraps around the network. So a new wrapper of networks
-with settings of its own is one file. ``whole`` stands for the whole configuration, an
-`mdfl_jax.config.sections.Experiment`, of which a section may read the other sections.
+has the section's fields, checks its rules, and wraps the network. So a new wrapper of networks with settings of its own
+is one file. ``whole`` is the whole configuration, an `mdfl_jax.config.sections.Experiment`; a section may read its
+other sections.
 """
 
 import dataclasses
@@ -17,34 +17,34 @@ from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.core.types import Algorithm, Network, Task
 
 Rule = tuple[str, object, str]
-"""A field, whether its value is refused, and what the value must be, with the reason after a colon."""
+"""(the path of a field, whether its value is refused, what the value must be and, after a colon, why)."""
 PICKED = 50  # the order at which neighbours are picked (`mdfl_jax.networks.wrappers.participation`)
 
 
 def field(default: Any, doc: str, **rules: Any) -> Any:
     """Declare a field of a section, with bounds and ``names`` as `mdfl_jax.core.numbers.number` has them.
 
-    ``names`` may be a function that returns the names. ``traced=True`` says that the field is no constant of the
-    compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
-    folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
-    running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks, server, or a part of a section (`Section.ignored`). ``part="PATH=VALUE,VALUE"`` says that the
-    field has an effect with these values of another field only.
+    ``names`` may be a function that returns the names. ``traced=True``: the field is not a constant of the compiled
+    program. ``file=True``: the text names a file that the study reads; with ``folder=True`` also a folder.
+    ``in_runs=False``: no run depends on the field, so a finished study takes another value without running again.
+    ``part``: the subject of the field, which the entries in use may ignore: samples, places, mixing, links, picks,
+    server, or a part of a section (`Section.ignored`). ``part="PATH=VALUE,VALUE"``: the field has an effect only with
+    these values of another field.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
 class Family(NamedTuple):
-    """A registry of members, and its place in the configuration.
+    """A registry of entries, and its place in the configuration.
 
     Attributes:
-      registry: The members.
+      registry: The entries.
       title: The headline of its page.
-      section: The section that holds the numbers of the members.
-      field: The path of the field that names the member.
-      used: (configuration, value of this field) -> the name of the member in use, which may be none of the registry.
-      about: What the family is, and the symbols of the formulas of its members.
-      needs: (name of a member) -> what it asks of the rest of the configuration, in a sentence; "" for nothing.
+      section: The section that holds the hyperparameters of the entries.
+      field: The path of the field that names the entry.
+      used: (configuration, value of this field) -> the name of the entry in use; the name may be in no registry.
+      about: A description of the registry, with the symbols of its formulas.
+      needs: (name of an entry) -> a sentence with what it needs of the rest of the configuration; "" for nothing.
     """
 
     registry: Registry
@@ -57,7 +57,7 @@ class Family(NamedTuple):
 
 
 class Built(NamedTuple):
-    """What is there before a wrapper is put around a network: the task, the algorithm, and its work in a round."""
+    """What wrappers of networks may read: the task, the algorithm, and the algorithm's work in a round."""
 
     task: Task
     algorithm: Algorithm
@@ -66,13 +66,13 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """The base of sections that lie in one file. What a subclass does not define, it does not have.
+    """The base class of sections in a file of their own. By default a section has no rules, wrappers or notes.
 
-    Whether a section is in use decides which program a sweep point needs, so points on both sides do not share one.
+    A section in use changes the compiled program. So sweep points with and without it do not share a program.
 
     Attributes:
       SECTION, ORDER, SWITCH: The arguments of `section`.
-      FAMILIES: The families of members whose numbers the section holds.
+      FAMILIES: The registries of the entries whose hyperparameters the section holds.
     """
 
     SECTION: ClassVar[str] = ""
@@ -93,31 +93,31 @@ class Section:
         """Yield the rules for its fields. Checking stops at the first violation.
 
         Raises:
-          UserError: If a field whose text has a form of its own is of another one.
+          UserError: If the text of a field does not have the required form.
         """
         yield from ()
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield the parts of which fields may be about (`field`), or fields, whether they are ignored, and why."""
+        """Yield (a part of `field`, or the path of a field; whether it is ignored; why)."""
         yield from ()
 
     def notes(self, whole: Any) -> Iterator[Rule]:
-        """Yield fields, whether each is to be noted, and why it probably is not what is meant."""
+        """Yield (the path of a field, whether to print a note, why its value is probably a mistake)."""
         yield from ()
 
     def counts(self, whole: Any) -> bool:
-        """Tell whether it needs seconds and joules to be counted."""
+        """Tell whether the section needs counts of seconds and joules."""
         return False
 
     def describe(self, whole: Any) -> str:
-        """Return what an error about the network says of it; "" for nothing. Here: what is set, if it wraps."""
+        """Return the section's text in errors about the network; "" for none. Here: its set fields, if it wraps."""
         if type(self).wrap is Section.wrap or self.ORDER >= PICKED:
             return ""
         found = [each for each in dataclasses.fields(self) if getattr(self, each.name) != each.default]
         return " and ".join(f"{self.SECTION}.{each.name}={getattr(self, each.name)}" for each in found)
 
     def link_filter(self, whole: Any, work: Any) -> Any:
-        """Return the rule by which it removes links (`mdfl_jax.networks.link_filters.LinkFilter`); None for none.
+        """Return the rule by which the section removes links (`mdfl_jax.networks.link_filters.LinkFilter`), or None.
 
         Args:
           whole: the configuration.
@@ -126,19 +126,19 @@ class Section:
         return None
 
     def filter_params(self, whole: Any, cost: Any) -> Any:
-        """Return the traced numbers of `link_filter`; ``cost`` as in `params`."""
+        """Return the traced values of `link_filter`; ``cost`` as in `params`."""
         return None
 
     def best_rate(self, whole: Any) -> float:
-        """Return the most bits per second that a link may carry; infinite if it bounds no link."""
+        """Return the largest rate of a link in bits per second; infinite if the section bounds no rate."""
         return math.inf
 
     def replaced_by_heights(self) -> dict[str, Any] | None:
-        """Return the fields that are set and that heights of a trace replace; None if it reads no heights."""
+        """Return the set fields that a trace's heights replace; None if the section reads no heights."""
         return None
 
     def lasts(self, whole: Any) -> bool:
-        """Tell whether something of it takes place in seconds, so that the length of a round counts."""
+        """Tell whether a part of the section is in seconds, so that the length of a round matters."""
         return False
 
     def begins_anew(self, whole: Any) -> bool:
@@ -153,17 +153,17 @@ class Section:
         """
 
     def owners(self, whole: Any) -> tuple[int, int] | None:
-        """Return among how many the task within `wrap_task` divides the data, and how many of these get none.
+        """Return (the number of owners among which the inner task divides the data, how many of them get none).
 
-        None: among the clients, of which relays get none.
+        None: the owners are the clients, and relays get no data. The inner task is the argument of `wrap_task`.
         """
         return None
 
     def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
-        """Return the task with what the section puts around it. It is called if the section is in use.
+        """Return the wrapped task. It is called if the section is in use; only one section in use may wrap the task.
 
-        Groups whose sections and numbers of clients are equal share a task, so nothing else may decide it. Only one
-        section in use may do this.
+        Groups of sweep points with equal sections and numbers of clients share a task, so the result may depend on
+        nothing else.
 
         Args:
           task: the task, whose clients are the `owners`.
@@ -173,11 +173,11 @@ class Section:
         return task
 
     def task_params(self, inner: Any, whole: Any) -> Any:
-        """Return the traced numbers of `wrap_task`, around those of the task within."""
+        """Return the traced values of `wrap_task`; ``inner`` are those of the inner task."""
         return inner
 
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
-        """Return the network with what the section puts around it. It is called if the section is in use.
+        """Return the wrapped network. It is called if the section is in use.
 
         Raises:
           UserError: If this network, task or algorithm does not fit.
@@ -185,12 +185,12 @@ class Section:
         return network
 
     def params(self, inner: Any, whole: Any, cost: Any) -> Any:
-        """Return the traced numbers of `wrap`, as NumPy values of fixed types.
+        """Return the traced values of `wrap`, as NumPy values of fixed types.
 
         Args:
-          inner: those of the network within.
+          inner: the values of the inner network.
           whole: the configuration.
-          cost: the numbers of the costs (`mdfl_jax.networks.costs.CostParams`); None: nothing is counted.
+          cost: the values of the costs (`mdfl_jax.networks.costs.CostParams`); None: nothing is counted.
 
         Raises:
           UserError: If a file cannot be used.
@@ -198,11 +198,11 @@ class Section:
         return inner
 
     def member(self, registry: Registry, name: str) -> Numbers:
-        """Return the numbers of a member: the values that the section sets, else the member's own defaults."""
+        """Return the hyperparameters of an entry: the section's values, else the entry's defaults."""
         return from_values(registry.numbers(name), vars(self))
 
     def traced(self, registry: Registry, name: str) -> Any:
-        """Return the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
+        """Return the hyperparameters of an entry as NumPy scalars; None if the registry has no such entry."""
         return self.member(registry, name).traced() if name in registry else None
 
 
@@ -211,19 +211,19 @@ SECTIONS: Registry[type[Section]] = Registry(
     home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
     contrib=("collecting", "energy", "presence", "privacy", "radios"),
 )
-"""The sections that lie in one file each."""
+"""The sections that have a file of their own."""
 
 
 def section(name: str, order: int, switch: str = "") -> Callable[[type[Section]], type[Section]]:
     """Return a decorator that registers a section.
 
     Args:
-      name: The name of the section in configurations. If the configuration has such a section already, the fields are
-        added to it.
-      order: The wrappers are put around the network in this order. Those below `PICKED` decide what an algorithm finds;
-        the others see what is left of it after neighbours are picked. Link filters and rules have the same order.
-      switch: The field that brings the section into use. Without it the other fields have no effect: a note says so.
-        Empty: there is no such field.
+      name: The name of the section in configurations. If the configuration already has a section of this name, the
+        fields are added to it.
+      order: The wrappers, link filters and rules are applied in this order. Wrappers below `PICKED` change the network
+        before neighbours are picked; the others get the picked neighbours.
+      switch: The field that brings the section into use. If it is not set, the other fields have no effect, and a note
+        says so. Empty: there is no such field.
     """
     origin = caller()
 
@@ -246,23 +246,22 @@ def sections_in(whole: Any) -> list[Section]:
 
 
 SWITCHES: dict[str, Callable[[Any], bool]] = {}
-"""What a compiled program has or leaves out, by the name of the function that decides it (`switch`)."""
+"""The functions that decide which parts a compiled program has, by name (`switch`)."""
 
 
 def switch(decides: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Declare that compiled programs differ by what a function returns for a configuration.
+    """Declare a function of a configuration whose result decides which parts a compiled program has.
 
-    Traced numbers are no part of the key of a program (`mdfl_jax.config.points.program_key`). But where a number says
-    that something does not happen at all, the program may leave it out. The function that decides this, wherever a
-    network, a task or an algorithm is made, is declared here, and so it is a part of the key. That a section is in use
-    is a part of it without a word.
+    Traced values are not part of the key of a program (`mdfl_jax.config.points.program_key`). But a value such as a
+    failure probability of zero lets the program omit a part. The function that decides this is declared here, and its
+    result becomes a part of the key. The sections in use are a part of the key without a declaration.
     """
     SWITCHES[decides.__name__] = decides
     return decides
 
 
 def switches_of(whole: Any) -> tuple[str, ...]:
-    """Return the names of what the program of a configuration has and another one may leave out."""
+    """Return the names of the parts that the program of a configuration has and other programs may omit."""
     names = {name for name, decides in SWITCHES.items() if decides(whole)}
     return tuple(sorted(names | {each.SECTION for each in sections_in(whole)}))
 

@@ -7,13 +7,10 @@ divided explicitly.
 
 Devices communicate only at the top level of a round: no loop and no condition within a round contains a collective
 operation. `by_rows`, `everywhere`, `choose` and `take_steps` ensure this. XLA's CPU runtime orders the collectives of
-one computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow
-it, in a different order on each device; then all devices wait forever (jax 0.10.2).
+one computation. But it may execute a collective inside a loop or a condition at the same time as later collectives, in
+a different order on each device; all devices then wait forever (jax 0.10.2).
 
-The devices that share a run divide the number of clients, so each has the rows of as many clients.
-
-Algorithms use operations on all clients together, which work on one device and on several: draws, choices, steps. On a
-mesh these keep the devices synchronous.
+The number of devices that share a run divides the number of clients, so all of them have equally many rows.
 """
 
 import contextlib
@@ -32,7 +29,7 @@ from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import Senders
 
 SEED, CLIENT = "seed", "client"
-SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
+SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves divided by client, leaves equal on all devices
 
 
 def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
@@ -49,7 +46,7 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
 
 
 def size(mesh: Mesh | None) -> int:
-    """Return the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
+    """Return the number of devices that share a run, the mesh's columns; 1 without a mesh."""
     return mesh.shape[CLIENT] if mesh else 1
 
 
@@ -72,7 +69,7 @@ def placed(tree: Any, where: Any) -> Any:
 
 
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:
-    """Tell which leaves have one row for each client.
+    """Return which leaves have one row for each client.
 
     Args:
       tree: leaves [rows, ...] and others.
@@ -100,7 +97,7 @@ def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
 
 
 def settle(tree: Any, where: Any) -> Any:
-    """Tell the compiler the sharding of a state, as `layout` returns it; None leaves the state as it is."""
+    """Fix the sharding of a state for the compiler, as `layout` returns it; None leaves the state as it is."""
     return tree if where is None else jax.lax.with_sharding_constraint(tree, where)
 
 
@@ -185,17 +182,17 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any) -> Any:
 
 
 def by_near_rows(function: Callable[[Any, jax.Array, Any], Any], rows: Any, senders: Senders, models: Any) -> Any:
-    """Compute ``function(rows, ids, models)`` for the rows of N clients, as `by_rows`, where ``ids`` names models.
+    """Compute ``function(rows, ids, models)`` for the rows of N clients, as `by_rows`; ``ids`` are indices of models.
 
-    Where all senders are near in index (`Senders.reach`), as on a ring, each device receives only the models next to
-    its own: the last ones of the device before and the first ones of the device after (a halo exchange). Otherwise it
-    receives all.
+    If all senders are near by index (`Senders.reach`), as on a ring, each device receives only the models next to its
+    own: the last ones of the device before and the first ones of the device after (a halo exchange). Otherwise it
+    receives all models.
 
     Args:
-      function: (rows, ids, models) -> tree with the leading axis of ``rows``. It gets ``ids`` as places among the
-        models that it gets; those that name no model that is there are beyond the last.
+      function: (rows, ids, models) -> tree with the leading axis of ``rows``. ``ids`` are indices of the models that
+        the device has; the index of a model that it does not have is beyond the last one.
       rows: leaves [N, ...].
-      senders: neighbour lists; ``ids`` are theirs.
+      senders: neighbour lists, which have the ``ids``.
       models: leaves [N, ...].
     """
     mesh, ids, reach = _divided_by(), senders.ids, senders.reach.rows if senders.reach else 0
@@ -262,8 +259,8 @@ def take_steps(
 ) -> tuple[Any, Any]:
     """Compute ``step(carry, index)`` ``num_steps`` times in a loop.
 
-    On a mesh the loop is unrolled, because a step may contain collectives. A number that only the run knows makes a
-    loop on a mesh, too, so its steps must contain none.
+    On a mesh the loop is unrolled, because a step may contain collectives. With a traced number of steps it stays a
+    loop, so its steps must contain no collectives.
 
     Args:
       step: (carry, [] int32) -> (carry, output).
@@ -271,7 +268,7 @@ def take_steps(
       num_steps: the number of steps, at least 1; or [] int32, which may be 0.
 
     Returns:
-      (the last carry, the first step's output, which is zero if there was no step).
+      (the last carry, the output of the first step; zero if there was no step).
     """
     if not isinstance(num_steps, int):
         nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, start, jnp.int32(0))[1])
@@ -294,7 +291,7 @@ def in_order(tree: Any) -> Any:
     """Ask the compiler to store all leaves in the order of their axes, as arguments and results of programs are."""
 
     def leaf(x: jax.Array) -> jax.Array:
-        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # a key has more axes than it shows
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # a typed key has a hidden axis
         return x if is_key else with_layout_constraint(x, Layout(tuple(range(x.ndim))))
 
     return jax.tree.map(leaf, tree)
@@ -302,10 +299,10 @@ def in_order(tree: Any) -> Any:
 
 @jax.custom_batching.custom_vmap
 def largest_of_runs(value: jax.Array) -> jax.Array:
-    """Return a flag or a number, []; where runs are mapped together, the largest of all runs.
+    """Return a flag or a number, []; if runs are mapped together, the largest of all runs.
 
-    It is then one for all runs, so that a `jax.lax.cond` computes only one of its branches, and a loop of so many steps
-    chooses nothing.
+    The mapped runs then share one value. So a `jax.lax.cond` on it stays a condition and computes one branch, and a
+    loop with this number of steps selects no results.
     """
     return value
 

@@ -1,8 +1,8 @@
 """Lines for a user who waits: a stage of a command that takes more than a second is named on standard error.
 
-This module imports only the standard library, so that a command can say what it does before it imports JAX. Nothing is
-printed unless a command has asked for it with `telling`. So functions of the package name their stages everywhere, and
-stay silent when a user's program calls them.
+This module imports only the standard library, so that a command can name its stage before it imports JAX. Lines are
+printed only within `telling`. So functions of the package name their stages everywhere, and print nothing when a user's
+program calls them.
 
 >>> import time
 >>> with telling(print, patience=0.05), stage("loading data"):
@@ -19,7 +19,7 @@ _PATIENCE = 1.0  # seconds of silence that a stage may last
 
 
 class _Teller:
-    """Tells the innermost stage that is under way, once, if it lasts longer than the patience.
+    """Prints the innermost open stage, once, if it lasts longer than the patience.
 
     Args:
       say: a function that takes a line.
@@ -29,17 +29,17 @@ class _Teller:
     def __init__(self, say: Callable[[str], None], patience: float):
         self.say, self.patience = say, patience
         self.lock = threading.Lock()
-        self.stages: list[list[str]] = []  # the text of each, in a list that is empty once the text was told
+        self.stages: list[list[str]] = []  # for each open stage a list with its text, empty after the text was printed
         self.timer = threading.Timer(0, str)
 
     def enter(self, text: str) -> None:
-        """Begin a stage inside of those that are under way."""
+        """Begin a stage inside the open stages."""
         with self.lock:
             self.stages.append([text])
             self._wait()
 
     def leave(self) -> None:
-        """End the innermost stage. The stage around it has the whole patience again."""
+        """End the innermost stage. The patience of the stage around it begins again."""
         with self.lock:
             self.stages.pop()
             self._wait()
@@ -67,7 +67,7 @@ def to_stderr(line: str) -> None:
 
 @contextlib.contextmanager
 def telling(say: Callable[[str], None] = to_stderr, patience: float = _PATIENCE) -> Iterator[None]:
-    """Tell the stages within this context that last longer than ``patience`` seconds. It is entered once at a time.
+    """Print the stages within this context that last longer than ``patience`` seconds. Contexts must not be nested.
 
     Args:
       say: a function that takes a line.
@@ -84,17 +84,17 @@ def telling(say: Callable[[str], None] = to_stderr, patience: float = _PATIENCE)
 
 
 def hush() -> None:
-    """Tell no more stages in this context, as in a process that must print nothing but errors."""
+    """Print no more stages in this context, as in a process that prints only errors."""
     if _teller is not None:
         _teller.say = lambda line: None
 
 
 @contextlib.contextmanager
 def stage(text: str) -> Iterator[None]:
-    """Name what is done within this context. It may be used as a decorator too.
+    """Name the stage within this context. It may also be used as a decorator.
 
     Args:
-      text: what is done, as in "loading data digits".
+      text: the stage in words, such as "loading data digits".
     """
     teller = _teller
     if teller is None:

@@ -1,9 +1,9 @@
-"""When a run stands still before its last round: the stop rule (PaME V-B), and a run that has diverged.
+"""When a run ends before its last round: by the stop rule (PaME V-B), or because it has diverged.
 
-A run stops once the objective of its mean model no longer changes. A run whose parameters are no longer finite, or
-explode, has diverged and has no result. Each round looks at the norm of every client's parameters. The rounds
-themselves stay as they are: a run that has diverged is held still from the next evaluation on
-(`mdfl_jax.engine.simulation.Simulation.rounds`), so the program of a round needs no condition.
+A run stops when the objective of its mean model no longer changes. A run has diverged when a parameter is not finite or
+a norm is too large; it has no result. Each round checks the norm of every client's parameters. A diverged run computes
+no more rounds from the next evaluation on (`mdfl_jax.engine.simulation.Simulation.rounds`), so the program of a round
+needs no condition.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.trees import trained
 
 NORM = 1e8  # the default bound; models that learn anything have norms below 1e4
-SCALE = 2.0**-40  # a power of two changes no digit, and the squares of larger parameters are still numbers
+SCALE = 2.0**-40  # applied before squaring, against overflow; a power of two changes no digit
 
 
 class StopState(NamedTuple):
@@ -75,7 +75,7 @@ class Divergence(NamedTuple):
         return self.round > 0
 
     def result(self, value: jax.Array) -> jax.Array:
-        """Return what the models of a run score; NaN once it has diverged, though they still predict some label."""
+        """Return a score of a run's models; NaN after divergence, although the models still predict some label."""
         return jnp.where(self.is_there, jnp.nan, value)
 
 
@@ -87,7 +87,7 @@ def no_divergence() -> Divergence:
 def largest_norm(models: Any, counts: jax.Array | None = None) -> jax.Array:
     """Return the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
 
-    It is infinite if a parameter is not finite, or too large for its square (above 1e31 in float32).
+    The norm is infinite if a parameter is not finite, or if its square overflows (above 1e31 in float32).
 
     Args:
       models: [N, ...] the models.
@@ -106,7 +106,7 @@ def _at_least_single(leaf: jax.Array) -> jax.Array:
 
 
 def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rounds: jax.Array) -> Divergence:
-    """Update the state after a round. The first divergence that was seen stays.
+    """Update the state after a round. The first divergence is kept.
 
     Args:
       divergence: the state before this round.
@@ -119,6 +119,6 @@ def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rou
 
 
 def rounds_computed(divergence: Divergence, rounds: jax.Array, eval_every: int) -> jax.Array:
-    """Return how many of the rounds were computed: [] int32, those until the evaluation that saw the divergence."""
+    """Return [] int32, the number of computed rounds: those until the evaluation after the divergence."""
     seen = -(-divergence.round // eval_every) * eval_every
     return jnp.where(divergence.is_there, jnp.minimum(rounds, seen), rounds)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdfl_jax.core.errors import UserError
 
-LONG = ": "  # what divides a label: 'DCM: distribution-aware cluster-centre movement'
+LONG = ": "  # separates the two parts of a label: 'DCM: distribution-aware cluster-centre movement'
 _PATH = re.compile(r"[A-Za-z]\w*(\.\w+)+")
 TextAxes = dict[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -16,13 +16,13 @@ TextAxes = dict[tuple[str, ...], list[tuple[str, ...]]]
 def split_axes(sweep: str) -> TextAxes:
     """Split the text of a sweep into its axes, without reading the values.
 
-    Fields that '+' ties form one axis and change together.
+    Fields joined by '+' form one axis and change together.
 
     Returns:
-      {(field, ...): [(text, ...), ...]}, for each value of an axis a text for each of its fields.
+      {(field, ...): [(text, ...), ...]}: for each value of an axis, a text for each of its fields.
 
     Raises:
-      UserError: If the text is not of that form, or if a field is there twice.
+      UserError: If the text does not have this form, or has a field twice.
 
     >>> split_axes("rounds=1,2; network.radius+network.mobility=1+dcm,2+dam")
     {('rounds',): [('1',), ('2',)], ('network.radius', 'network.mobility'): [('1', 'dcm'), ('2', 'dam')]}
@@ -46,7 +46,7 @@ def split_tied(paths: tuple[str, ...], text: str, of: str = "sweep") -> tuple[st
     """Split one value of an axis into a text for each field. With one field, '+' is part of the value, as in 1e+3.
 
     Raises:
-      UserError: If the texts are not as many as the fields.
+      UserError: If the number of texts is not the number of fields.
     """
     texts = tuple(map(str.strip, text.split("+"))) if len(paths) > 1 else (text.strip(),)
     if len(texts) != len(paths):
@@ -55,7 +55,7 @@ def split_tied(paths: tuple[str, ...], text: str, of: str = "sweep") -> tuple[st
 
 
 def tied_with(sweep: str, path: str) -> set[str]:
-    """Return the fields that a sweep ties to a field, with the field itself.
+    """Return the fields that a sweep joins to a field by '+', with the field itself.
 
     >>> sorted(tied_with("rounds=1,2; network.mobility+motion.knowledge=dcm+oracle,dcm+met", "network.mobility"))
     ['motion.knowledge', 'network.mobility']
@@ -64,12 +64,12 @@ def tied_with(sweep: str, path: str) -> set[str]:
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """Split the text of `labels` into the names for tables and figures, by the value or the field that they replace.
+    """Split the text of `labels` into the names for tables and figures, by the value or field that they replace.
 
     A value of one field only is given as field=value.
 
     Raises:
-      UserError: If the text is not of that form, or if a name is there twice.
+      UserError: If the text does not have this form, or has a key twice.
 
     >>> labels_of("dpsgd=D-PSGD; network.radius=radio range; network.radius=3=near; dcm=DCM: cluster centres")
     {'dpsgd': 'D-PSGD', 'network.radius': 'radio range', 'network.radius=3': 'near', 'dcm': 'DCM: cluster centres'}
@@ -90,7 +90,7 @@ def labels_of(text: str) -> dict[str, str]:
 
 
 def labels_for(labels: Mapping[str, str], path: str) -> dict[str, str]:
-    """Return the names of the values of a field: those of this field only, and else those of any field.
+    """Return the names of a field's values; a name for this field replaces a name for all fields.
 
     >>> labels_for({"3": "three", "network.radius=3": "near"}, "network.radius")
     {'3': 'near'}

@@ -1,4 +1,4 @@
-"""Tables as people and tools save them: how their rows are written, and which texts are names, numbers or dates.
+"""Text tables as people and tools save them: the form of their rows, and which cells are names, numbers or dates.
 
 `Rows` reads every table of text: traces, contact lists, graphs, partitions and, before pandas, tables of samples.
 """
@@ -12,11 +12,11 @@ from typing import NoReturn
 
 from mdfl_jax.core.errors import UserError
 
-MARKS = ",;\t"  # between the columns, besides blanks
-_ORDER = "\t; ,"  # in which marks are tried: a comma may be within a number, and a blank within a cell
-COMMENT = ("#", "%")  # the beginnings of lines that are no rows
-HEAD = 50  # rows by which it is told how a table is written
-EXACT = 2.0**53  # floats have all whole numbers up to this size
+MARKS = ",;\t"  # separators of columns, besides blanks
+_ORDER = "\t; ,"  # the order of the trials: a comma may be in a number, and a blank in a cell
+COMMENT = ("#", "%")  # the beginnings of comments
+HEAD = 50  # rows from which the form of a table is found
+EXACT = 2.0**53  # double precision has all whole numbers up to this size
 BELOW = "a whole number must be below 2^53, up to which floats tell all apart"
 DECIMAL_COMMA = re.compile(
     r"[+\u2212-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)([eE][+-]?\d+)?|[+\u2212-]?\d*,\d+[eE][+-]?\d+"
@@ -24,17 +24,17 @@ DECIMAL_COMMA = re.compile(
 """A number with a decimal comma, and nothing else. The text 1,000 may be a thousand."""
 _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-_DATE = re.compile(r"([A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8}\.? \d{1,2}(,? \d{4}| \d).*")  # that begins with a letter
+_DATE = re.compile(r"([A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8}\.? \d{1,2}(,? \d{4}| \d).*")  # dates that begin with a letter
 _DAY_OR_MONTH = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:,? +|T)(\d{1,2}:\d{2}\S*)")
 Refuse = Callable[[str, int], NoReturn]  # (what is wrong, the line or 0): raises a `UserError` that names the file
 
 
 def marks_of(lines: Sequence[str]) -> list[str]:
-    """Return the marks that may divide the columns of a table: one, or several that fit the lines as well.
+    """Return the marks that may separate the columns of a table: one, or several that fit the lines equally well.
 
-    The first mark of tabs, semicolons, blanks and commas that divides all lines into the same number of columns is
-    taken if its cells have no other mark, except for decimal commas. Marks between double quotes do not divide. If no
-    mark is in all lines as often, only the first line counts.
+    Tabs, semicolons, blanks and commas are tried in this order. The first mark that cuts all lines into the same number
+    of cells is taken if the cells have no other mark, except for decimal commas. Marks between double quotes do not
+    count. If no mark occurs equally often in all lines, only the first line decides.
 
     >>> marks_of(["a;b;c", "0,5;1,5;2"]), marks_of(["x,m;label", "0,5;1"]), marks_of(["a b", "1  2"])
     ([';'], [',', ';'], [' '])
@@ -56,7 +56,7 @@ def _cut(line: str, mark: str) -> list[str]:
 
 
 def _is_clean(cell: str, mark: str) -> bool:
-    """Tell whether a cell has no other mark but a decimal comma; 0 ,1 are two cells."""
+    """Tell whether a cell has no mark except a decimal comma; "0 ,1" has two cells."""
     is_decimal = bool(_COMMA.fullmatch(cell.strip())) and (mark != " " or cell[0] != ",")
     return is_decimal or not any(other in cell for other in MARKS if other != mark)
 
@@ -64,24 +64,26 @@ def _is_clean(cell: str, mark: str) -> bool:
 class Rows:
     """The rows of a table of text, read one after another as (line, cells without outer blanks).
 
-    Commas, semicolons, tabs or blanks divide the columns, as the first `HEAD` rows show. Cells may be in double quotes.
-    Decimal commas become points. Blank lines and comments are left out, and so is the header where it occurs again. A
-    header may stand in a comment just before the first row. Behind the first row, a line that begins as a comment is a
-    row if it has as many cells as one, the first column has names, and no blank follows the mark: #ff0000,1,2.
+    The first `HEAD` rows show whether commas, semicolons, tabs or blanks separate the columns. Cells may be in double
+    quotes. Decimal commas become points. Blank lines, comments and repeated headers are left out. The comment just
+    before the first row may be the header. After the first row, a line such as "#ff0000,1,2" is a row and no comment if
+    it has as many cells as a row, the first column has names, and no blank follows the mark.
 
     Args:
       lines: the lines of the text.
       refuse: raises the error about a line.
-      has_header: whether the first row is a header unless a comment is one; None: if all of its cells are names.
-      may_count: whether the first row may have another length, if it is one number.
+      has_header: whether the first row is a header, unless a comment is the header; None: it is if all its cells are
+        names.
+      may_count: whether the first row may be a single number, a count of rows.
 
     Attributes:
       header: the names of the columns; [] without a header.
-      header_text: its line, without the mark of a comment.
-      mark: what divides the columns; " ": blanks.
+      header_text: the line of the header, without the mark of a comment.
+      mark: the separator of the columns; " ": blanks.
       line: the line that was read last, from 1.
-      again: how often the header occurred again so far.
-      comments: how many comments so far had as many cells as a row, of those before the first row without names only.
+      again: the number of repeated headers so far.
+      comments: the number of comments so far that had as many cells as a row; before the first row, only of comments
+        without names.
       decimal_comma: whether the table has decimal commas.
     """
 
@@ -117,13 +119,13 @@ class Rows:
 
     @property
     def notes(self) -> list[str]:
-        """What of the text was not taken as it is, in words."""
+        """The parts of the text that were changed or left out, in words."""
         comma, again = "with decimal commas", f"its header is left out in {self.again} later rows"
         left_out = f"{self.comments:,} lines that begin with {' or '.join(COMMENT)} are left out"
         return [comma] * self.decimal_comma + [again] * bool(self.again) + [left_out] * bool(self.comments)
 
     def texts(self) -> Iterator[str]:
-        """Yield the lines of the rows behind the header as they are."""
+        """Yield the lines of the rows after the header, unchanged."""
         for line, text, is_marked in itertools.chain(self._head, self._rest):
             self.line = line
             fits = is_marked and self._width > 1 and len(self._cut(text)) == self._width
@@ -135,10 +137,10 @@ class Rows:
                 self.comments += fits
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows behind the header.
+        """Yield the rows after the header.
 
         Raises:
-          UserError: for a row of another length, or one with a decimal point where others have commas.
+          UserError: for a row of another length, or a row with a decimal point in a table with decimal commas.
         """
         width, of, is_count = len(self.header), "the first line", False
         for cells in self._all_cells():
@@ -213,9 +215,9 @@ def is_number(text: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text can only be a name: no digit stands before its first letter, and it is no date.
+    """Tell whether a text can only be a name: it is no date, and no digit stands before its first letter.
 
-    Other texts may be numbers or times that somebody has spelt in her own way.
+    Other texts may be numbers or times in an unusual spelling.
 
     >>> list(filter(is_name, ["red", "type 2", "(blue)", "1,000", "<5", "0x1f", "1/2", "5 kg", "May 3, 2024"]))
     ['red', 'type 2', '(blue)']
@@ -234,7 +236,7 @@ def _is_value(cell: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Tell whether a text is a date with a time, perhaps one whose day and month cannot be told apart."""
+    """Tell whether a text is a date with a time, even if its day and month are ambiguous."""
     try:
         return date_seconds(text) is not None
     except UserError:
@@ -244,11 +246,11 @@ def is_date(text: str) -> bool:
 def date_seconds(text: str) -> float | None:
     """Return the seconds since 1970 of a date with a time, in UTC if it names no zone; None for another text.
 
-    The year comes first (ISO 8601, also with slashes), or last, where the day is before the month if points divide them
-    or if only one of them can be the month.
+    The year is first (ISO 8601, also with slashes) or last. If it is last, the day is before the month with points as
+    separators, and otherwise the number that cannot be a month is the day.
 
     Raises:
-      UserError: for a date whose day and month cannot be told apart.
+      UserError: for a date whose day and month are ambiguous.
 
     >>> date_seconds("2024-02-27 00:00:10"), date_seconds("27/02/2024 00:00:10"), date_seconds("27.02.2024 00:00:10")
     (1708992010.0, 1708992010.0, 1708992010.0)

@@ -1,4 +1,4 @@
-"""Sums over the rounds of a run, whose digits do not get lost in it."""
+"""Sums over the rounds of a run that do not lose digits."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Total(NamedTuple):
 
     Attributes:
       value: the sum.
-      excess: what the rounded sum has too much.
+      excess: the rounding error of ``value``, which is too large by it.
     """
 
     value: jax.Array

@@ -1,4 +1,4 @@
-"""What a traced program contains: the programs inside of it, and what its outputs depend on."""
+"""What a traced program contains: inner programs, and the inputs that its outputs need."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from jax.interpreters.partial_eval import dce_jaxpr  # JAX has no other name for
 
 
 def live(jaxpr: Jaxpr, outputs: Sequence[bool] | None = None) -> tuple[Jaxpr, list[bool]]:
-    """Return a program without what some outputs do not depend on. It does not look into loops of ``while``.
+    """Return a program without the parts that its wanted outputs do not need. Bodies of ``while`` stay whole.
 
     Args:
       jaxpr: the program.

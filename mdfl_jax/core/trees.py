@@ -1,4 +1,4 @@
-"""Stacked trees, whose leaves have one row per client: rows that one number per client chooses, and leaves by path.
+"""Stacked trees, whose leaves have one row for each client: selection of rows and of leaves, and batch statistics.
 
 Batch statistics are a part of the model, beside the trained parameters. The model of a task with batch normalisation is
 {"params": ..., "batch_stats": ...}; any other model is the tree of its parameters. A running statistic is treated like
@@ -50,10 +50,10 @@ def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
 
 
 def of_types(tree: Any, like: Any) -> Any:
-    """Convert the numbers in a tree to the types of another tree.
+    """Convert the arrays of a tree to the types of another tree.
 
-    It keeps the state of a network in single precision also where the models have 64 bits. What is of another kind
-    there, whole or not, stays as it is.
+    So the state of a network stays in single precision even if the models have 64 bits. A leaf stays as it is if the
+    kinds differ: a whole number is not converted to a float, nor a float to a whole number.
 
     Args:
       tree: the tree to convert.
@@ -107,7 +107,7 @@ def _path(keys: tuple[Any, ...]) -> str:
 
 
 def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: bool = True) -> Any:
-    """Return a tree with None in place of the leaves that are not chosen. JAX takes None for no leaf at all.
+    """Return a tree with None in place of the leaves that are not chosen; JAX does not count None as a leaf.
 
     Args:
       tree: any tree.
@@ -131,7 +131,7 @@ def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: 
 
 
 def joined_leaves(some: Any, rest: Any) -> Any:
-    """Put two trees of `chosen_leaves` together: a leaf of ``some`` where there is one, else that of ``rest``."""
+    """Join two trees of `chosen_leaves`: the leaf of ``some`` if there is one, else that of ``rest``."""
     return jax.tree.map(lambda x, y: y if x is None else x, some, rest, is_leaf=lambda x: x is None)
 
 

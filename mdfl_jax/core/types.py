@@ -1,9 +1,9 @@
 """The parts of a simulation, Task, Network, Algorithm and Schedule, and the values that they exchange.
 
 Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
-A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
-each possible sender, [N, K]: K = N in the usual, dense form, where ``mix[i, j]`` is the weight that receiver i gives to
-sender j. With neighbour lists, `mdfl_jax.core.links.Senders` says who the sender at each place is.
+A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one slot for
+each possible sender, [N, K]. In the usual, dense form K = N, and ``mix[i, j]`` is the weight that receiver i gives to
+sender j. With neighbour lists, `mdfl_jax.core.links.Senders` has the sender in each slot.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Clients(Protocol):
 
 
 class Held(NamedTuple):
-    """The part of the clients' data that networks and metrics see.
+    """The part of the clients' data that networks and metrics read.
 
     Attributes:
       num_samples: [N] int32 training samples that each client holds.
@@ -64,12 +64,12 @@ class Score(NamedTuple):
 
 
 class Hparams(NamedTuple):
-    """The traced numbers of a run, one pytree for each main part. A sweep varies them without compiling again.
+    """The traced hyperparameters of a run, one pytree for each noun. A sweep varies them without compiling again.
 
     Attributes:
-      task, network, algorithm: the numbers of the three main parts.
-      start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or
-        [1, ...] for one model of all; None: the model that the task draws.
+      task, network, algorithm: the hyperparameters of the three nouns.
+      start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or [1, ...]
+        for one model of all clients; None: the model that the task draws.
     """
 
     task: Any
@@ -79,12 +79,12 @@ class Hparams(NamedTuple):
 
 
 class Meetings(NamedTuple):
-    """The clients' meetings with the server, as a round knows them.
+    """The clients' meetings with the server, as they are known in a round.
 
     Attributes:
       now: [N] bool, whether each client meets the server in this round.
-      last: [N] int32 round of the latest meeting, which may be this round; a negative number (`BEFORE`) before the
-        first meeting. None: not known.
+      last: [N] int32 round of the latest meeting, which may be this round; negative before the first meeting
+        (`BEFORE`). None: not known.
       following: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
         None: not known.
     """
@@ -95,16 +95,16 @@ class Meetings(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """What is known of the messages over the links of a round. Costs and metrics read it.
+    """What is known of the messages over the links of a round, for costs and metrics.
 
     Attributes:
-      audible: [N, K] bool, the senders that each client can hear, where ``adjacency`` has only some of them; None:
+      audible: [N, K] bool, the senders in range of each client, if ``adjacency`` has only some of them; None:
         ``adjacency`` has all of them.
       rate: [N, K] float32, the bits per second over each link; None: not known.
       capacity: [N, K] float32, the bits that each link carries at most, ``inf`` where it carries a whole model; None:
         all links carry whole models.
-      bits: [N, K] float32, the bits that went over each link, of links over which messages went (`RoundStats.heard`);
-        None: a sender's bits are shared equally among those that heard it.
+      bits: [N, K] float32, the bits that were sent over each link, for the links of `RoundStats.heard`; None: a
+        sender's bits are divided equally among its receivers.
     """
 
     audible: jax.Array | None = None
@@ -114,18 +114,19 @@ class Channel(NamedTuple):
 
 
 class Extra:
-    """What a wrapper of networks adds to the links of a round, for those who know its class (`Links.get`).
+    """What a wrapper of networks adds to the links of a round. Code that knows its class reads it with `Links.get`.
 
-    A subclass is a frozen dataclass that `jax.tree_util.register_dataclass` has registered. It says itself what becomes
-    of it, and of the round of an algorithm, so that neither the engine nor another wrapper has to know it.
+    A subclass is a frozen dataclass, registered by `jax.tree_util.register_dataclass`. The methods define what remains
+    of it when links are removed, and how it changes the round of an algorithm. So neither the engine nor another
+    wrapper needs to know the class.
     """
 
     def among(self, kept: jax.Array, clients: jax.Array) -> Self:
-        """Return what is left of it if only links of ``kept`` stay, [N, K] bool: those among ``clients``, [N] bool."""
+        """Return what remains if only the links ``kept``, [N, K] bool, remain: those among ``clients``, [N] bool."""
         return self
 
     def around(self, algorithm: "Algorithm") -> "Algorithm":
-        """Return the algorithm whose round takes account of it."""
+        """Return the algorithm with the round that this addition changes."""
         return algorithm
 
     def sends(self, hparams: Any, key: jax.Array, links: "Links", vectors: ClientParams) -> ClientParams:
@@ -137,20 +138,18 @@ ExtraT = TypeVar("ExtraT", bound=Extra)
 
 
 class Links(NamedTuple):
-    """Everything that an algorithm knows about the network in a round.
-
-    A network fills the fields that it names in ``gives``.
+    """Everything that an algorithm knows about the network in a round. A network fills the fields in its ``gives``.
 
     Attributes:
-      adjacency: [N, K] bool, adjacency[i, j] is True if i receives from the sender at place j; there are no self loops.
+      adjacency: [N, K] bool, adjacency[i, j] is True if i can receive from the sender in slot j; without self loops.
       mix: [N, K] float mixing matrix; its rows sum to one.
-      senders: the clients for which the K places stand.
+      senders: the clients in the K slots.
       active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
-        client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
-        active clients change must not promise `FIXED`.
-      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; given where links are
+        client keeps its state and neither computes nor sends. The engine removes its links. A network whose active
+        clients change must not promise `FIXED`.
+      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; None unless links are
         disjoint pairs.
-      server: the meetings with the server; None: there is none.
+      server: the meetings with the server; None: there is no server.
       channel: what is known of the messages over the links.
       extra: what wrappers add, in the order in which they wrap.
     """
@@ -171,19 +170,19 @@ class Links(NamedTuple):
 
     @property
     def audible(self) -> jax.Array:
-        """[N, K] bool, the senders that each client can hear, picked for the algorithm or not."""
+        """[N, K] bool, all senders in range of each client, also those that were not picked for the algorithm."""
         return self.adjacency if self.channel.audible is None else self.channel.audible
 
     def get(self, kind: type[ExtraT]) -> ExtraT | None:
-        """Return what a wrapper has added, by its class; None if no wrapper has."""
+        """Return the addition of a class, or None if no wrapper has added one."""
         return next((extra for extra in self.extra if isinstance(extra, kind)), None)
 
     def adding(self, extra: Extra) -> "Links":
-        """Return the links with what a wrapper adds."""
+        """Return the links with a further addition of a wrapper."""
         return self._replace(extra=(*self.extra, extra))
 
     def of_channel(self, **known: jax.Array | None) -> "Links":
-        """Return the links with changes of the fields of `Channel`."""
+        """Return the links with other values of some fields of `Channel`."""
         return self._replace(channel=self.channel._replace(**known))
 
 
@@ -197,12 +196,12 @@ Tally = Callable[..., Any]  # (logits, labels, mask, *given) -> sums, see `Scori
 
 
 class Spread(NamedTuple):
-    """How a simulation lies on devices. A task decides it, since it knows how much work a client has.
+    """How a simulation is placed on devices. The task decides this, since it knows how much work a client has.
 
     Attributes:
       mesh: the devices that share one simulation; None for one device.
       by_client: (clients) -> a tree of bool of the same structure, True for the leaves that the devices of the mesh
-        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
+        divide along the leading axis. Other leaves are copied to each device; None: all leaves are copied.
       alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
     """
 
@@ -212,22 +211,22 @@ class Spread(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """What evaluations and metrics may use of a task. All of it is optional.
+    """What a task offers to evaluations and metrics. All fields are optional.
 
     Attributes:
       in_turn: whether models are evaluated one after another.
       over_test: (data, clients, client_params [M, ...], tally, *given) -> the sums of ``tally`` over chunks of the test
         samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B], *given) -> a tree of sums over the samples whose mask is True, with a leading axis M. Numbers of the run
-        that it needs are ``given``. Where targets are no labels, it gets the targets [B, ...] in their place. None if
-        the task has no test samples of a data set.
+        [B], *given) -> a tree of sums over the samples whose mask is True, with a leading axis M. ``given`` are traced
+        values of the run that ``tally`` needs. Targets [B, ...] that are no labels take the place of the labels. None
+        if the task has no test samples of a data set.
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
-      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
-        of its own; None if the task has none.
-      labels_here: (clients) -> [N, C] how many samples of each label there are where each client stands; None if what
-        clients hold does not depend on where they are.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: always on
-        all.
+      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on the client's
+        own test samples; None if the task has no such samples.
+      labels_here: (clients) -> [N, C] the number of samples of each label in the region of each client; None if the
+        samples of clients do not depend on places.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: models are
+        always evaluated on all test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
     """
@@ -243,15 +242,15 @@ class Scoring(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """How what clients hold changes during a run, as pure functions; their state lies in that of the run.
+    """How the samples of clients change during a run, as pure functions; the run keeps their state.
 
     Attributes:
       start: the state before the first round.
-      step: (data, hparams.task, key, round, clients, positions [N, 2], there [N] bool, state) -> the state when the
-        round begins, of clients that are at these places, if they are there. ``clients`` are those of
-        ``Task.partition``; ``key`` is the seed's.
+      step: (data, hparams.task, key, round, clients, positions [N, 2], there [N] bool, state) -> the state at the
+        beginning of the round. ``there`` are the present clients; ``clients`` are those of ``Task.partition``; ``key``
+        is the seed's.
       held: (data, clients, state) -> the clients with the samples that they hold now. The other functions of the task,
-        and the network, get these in place of ``clients``.
+        and the network, get this result in place of ``clients``.
     """
 
     start: Any
@@ -260,20 +259,20 @@ class Changes(NamedTuple):
 
 
 class TaskHooks(NamedTuple):
-    """What a task may do with the samples of the clients. All of it is optional.
+    """What a task may do with the samples of the clients. All fields are optional.
 
     Attributes:
-      spread: how a simulation lies on devices.
+      spread: how a simulation is placed on devices.
       by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
-        float32. They are then drawn before the data, so they must not depend on it.
+        float32. Places are then drawn before the data, so they must not depend on the data.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
-        them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: always
-        the same.
+        them, or -1 for no client; with ``by_place`` it has the same fourth argument. None if there are no samples to
+        divide.
+      in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: ``data``
+        in all rounds.
       passes: (data, clients, key, number of passes, whether all clients take equally many steps) -> the minibatches of
-        a round in which clients go so many times through their samples (`mdfl_jax.data.batching`); None: the task has
-        none.
-      changes: how what clients hold changes during a run; None: they hold the same samples from first to last.
+        a round with so many epochs over each client's samples (`mdfl_jax.data.batching`); None: the task has no epochs.
+      changes: how the samples of clients change during a run; None: they never change.
     """
 
     spread: Spread = Spread()
@@ -290,20 +289,19 @@ class Task(NamedTuple):
     Attributes:
       num_clients: the number of clients, N.
       data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
-      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs; with ``by_place``
-        it has one more argument.
+      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs;
+        `TaskHooks.by_place` adds an argument.
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
-        gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
-        Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
-        applied to the gradient of each sample before they are averaged; ``whole``, True for the gradient over all
-        samples of a client in place of a minibatch; and ``batch``, the minibatches that are taken in place of drawn
-        ones (`mdfl_jax.data.batching.Batch`), the mean being over their samples; and ``only``, [N] bool, the clients
-        whose gradients are wanted: those of the others are zero, and take no time. A task of your own may leave them
-        out; an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
+        gradient of zero. ``key`` draws the minibatches of one local step; the same key draws the same minibatches. Four
+        further arguments are optional. ``per_sample``: (gradient of one sample) -> gradient, such as a clip, applied
+        before the average over samples. ``whole``: True for the gradient over all samples of a client. ``batch``: the
+        minibatches to use in place of drawn ones (`mdfl_jax.data.batching.Batch`). ``only``: [N] bool, the clients
+        whose gradients are computed; the others are zero. A task of your own may omit these arguments. An algorithm
+        that needs a missing argument (`dmgt_svrg`) then refuses the task.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      scoring: what evaluations and metrics may use.
-      hooks: what it may do with the samples of the clients.
+      scoring: what the task offers to evaluations and metrics.
+      hooks: what the task may do with the samples of the clients.
     """
 
     num_clients: int
@@ -331,19 +329,19 @@ class Places(NamedTuple):
 
 
 class NetworkHooks(NamedTuple):
-    """What a network may know of its clients and do in a round. All of it is optional.
+    """What a network may know of its clients and do in a round. All fields are optional.
 
     Attributes:
-      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
-      observe: (hparams.network, state after ``step``, `Observed`) -> state that knows what the round was; None if the
-        network does not look at rounds.
-      compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
-      there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
-        all always are.
-      counted: (state) -> [N] bool, the clients that count: means over clients, the mean model and the consensus are
-        theirs; None: all.
-      hold: (state, [N] bool) -> the state in whose coming round these clients stand still, and no others; None: nobody
-        moves, or the network cannot stop those that do.
+      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without a
+        server.
+      observe: (hparams.network, state after ``step``, `Observed`) -> the state after the network has seen the computed
+        round; None if the network does not observe rounds.
+      compares: whether ``observe`` reads the distances between the models, which are computed only then.
+      there: (state) -> [N] bool, the clients that are present in the coming round and can be in contact; None: all.
+      counted: (state) -> [N] bool, the clients over which means over clients, the mean model and the consensus distance
+        are computed; None: all.
+      hold: (state, [N] bool) -> the state in whose coming round exactly these clients stand still; None: no client
+        moves, or the network cannot stop clients.
     """
 
     reached: Callable[[Any], jax.Array] | None = None
@@ -365,8 +363,8 @@ class Network(NamedTuple):
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; the round selects the streams.
       places: (state) -> Places.
       metrics: the network's own metrics, which are measured in addition to those of every study.
-      lists: what is known of the neighbour lists, if the links are no matrices [N, N].
-      hooks: what else it may know and do.
+      lists: what is known of the neighbour lists; None if the links are matrices [N, N].
+      hooks: its optional functions.
     """
 
     num_clients: int
@@ -380,17 +378,16 @@ class Network(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a round reports of its exchanges and of its work, besides the models, in `RoundStats`.
+    """What a round reports of its exchanges and its local work, in `RoundStats`.
 
     Attributes:
-      screened: what the rule of aggregation has done with the models (`mdfl_jax.exchange.screening.Screened`); None: it
-        does not say.
-      memory: what an exchange remembers until the next round: of a rule of aggregation a number of each pair of clients
-        (`mdfl_jax.exchange.aggregation.Memory`), of clients that send parts of their models what they have last sent
+      screened: what the aggregation rule has done with the models (`mdfl_jax.exchange.screening.Screened`); None: not
+        reported.
+      memory: what an exchange keeps until the next round. An aggregation rule keeps a number for each pair of clients
+        (`mdfl_jax.exchange.aggregation.Memory`). Clients that send parts of their models keep what they have sent last
         (`mdfl_jax.exchange.largest`). None: nothing.
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
-      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
-        nobody.
+      whole: [N] bool, the clients that computed a further gradient, over all their samples; None: no client.
       details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
     """
 
@@ -401,13 +398,13 @@ class Report(NamedTuple):
     details: Any = None
 
     def after(self, before: "Report") -> "Report":
-        """Return what this exchange and one before it in the same round reported; of two memories the later one."""
+        """Return the joint report of this exchange and an earlier one of the same round; the later memory is kept."""
         screened = self.screened and self.screened.joined(before.screened)
         return Report(screened, before.memory if self.memory is None else self.memory)
 
 
 class Exchanged(NamedTuple):
-    """The result of an exchange: what each client has after it, [N, ...], and what is reported of it."""
+    """The result of an exchange: the clients' models after the exchange, [N, ...], and its report."""
 
     models: ClientParams
     report: Report = Report()
@@ -420,10 +417,10 @@ class RoundStats(NamedTuple):
       loss: [N] float32 training loss at the first local step.
       messages: [N] int32 messages that each client sent, one for each directed link.
       bits: the number of bits in these messages, for each client.
-      heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
-        models with the server (``server``; None: those that met it). Its other fields do not count. None: every
-        client that sent a message was heard over all its links.
-      report: what the round reported besides.
+      heard: the links over which messages were received: who received from whom (``adjacency`` over ``senders``), and
+        who exchanged models with the server (``server``; None: those that met it). Other fields are not read. None:
+        each client that sent a message sent it over all its links.
+      report: the report of the round's exchanges and local work.
     """
 
     loss: jax.Array
@@ -434,14 +431,14 @@ class RoundStats(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What a network may look at after a round (`NetworkHooks.observe`).
+    """What a network observes after a round (`NetworkHooks.observe`).
 
     Attributes:
-      heard: the links of the round over which messages went, among the N clients (`RoundStats.heard`).
+      heard: the links of the round over which messages were received (`RoundStats.heard`).
       stats: the losses, messages and bits of the round, and who computed.
       differences: [N, N] float32 distances between the clients' models before the round; None unless the network
         ``compares``.
-      joules: [N] float32, the joules that each client has used since the start; None where nobody counts them.
+      joules: [N] float32, the joules that each client has used since the start; None unless they are counted.
     """
 
     heard: Links
@@ -454,18 +451,18 @@ Gradient = Callable[..., tuple[jax.Array, ClientParams]]  # `Task.gradient`, wit
 
 
 class RoundContext(NamedTuple):
-    """What an algorithm's round may use besides its state and the links. The engine makes it.
+    """What an algorithm's round may read besides its state and the links. The engine makes it.
 
     Attributes:
       key: the key of the round.
       gradient: the task's gradient function, with the data and the clients already given (`Task.gradient`).
       progress: [] float32, the share of the run's rounds that are over.
-      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has
-        no samples; it also takes ``batch``, other minibatches. None: unknown.
-      passes: (key, number of passes, whether all clients take equally many steps) -> the minibatches of a round in
-        which clients go so many times through their samples (`TaskHooks.passes`); None: the task has none.
-      judged_on: () -> the minibatches on which what is heard is judged; None: those of the round's first step.
-      memory: what the exchange of an earlier round has remembered (`Report.memory`); None: nothing.
+      loss: (models [N, ...]) -> [N], the loss of row i's model on the minibatch of client i, NaN for a client without
+        samples. The argument ``batch`` gives other minibatches. None: unknown.
+      passes: (key, number of passes, whether all clients take equally many steps) -> the minibatches of a round with so
+        many epochs (`TaskHooks.passes`); None: the task has no epochs.
+      judged_on: () -> the minibatches on which received models are judged; None: those of the round's first step.
+      memory: what the exchange of an earlier round has kept (`Report.memory`); None: nothing.
       first_models: () -> the models [N, ...] with which clients begin; None: unknown.
     """
 
@@ -480,17 +477,17 @@ class RoundContext(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What the engine, networks and counts must know of an algorithm.
+    """What the engine, networks and counts need to know of an algorithm.
 
     Attributes:
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
-        counts them; None where PaME's count does not cover the algorithm.
+        counts them; None if PaME's count does not cover the algorithm.
       local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.trees`).
-      participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
-        is thinned for it.
-      memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
-      asynchronous: whether clients exchange models while they compute, so that it reads whose work ends in a round
-        (`mdfl_jax.exchange.active.Finishing`). With any other algorithm a client takes part when its work ends
+      participates: whether the algorithm itself chooses neighbours and communication periods; otherwise the network
+        removes links.
+      memory: (hparams.algorithm, N) -> the memory of its aggregation rule before the first round; None: no memory.
+      asynchronous: whether clients exchange models while they compute. The algorithm then reads whose work ends in a
+        round (`mdfl_jax.exchange.active.Finishing`). In any other algorithm, a client takes part when its work ends
         (`Links.active`).
     """
 
@@ -514,7 +511,7 @@ class Algorithm(NamedTuple):
       global_model: (state) -> params [1, ...], if the algorithm has a global model, for example at a server; None: the
         global model is the mean of the clients' models.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
-      traits: what else the engine and others must know of it.
+      traits: what else others need to know of the algorithm.
     """
 
     needs: frozenset[str]
@@ -527,7 +524,7 @@ class Algorithm(NamedTuple):
 
     @property
     def own_server(self) -> bool:
-        """Whether it has a server that all clients reach in every round, whatever meetings the network has."""
+        """Whether the algorithm has a server that all clients reach in every round, without the network's meetings."""
         return self.global_model is not None and "server" not in self.needs
 
 
@@ -540,15 +537,15 @@ class Schedule(NamedTuple):
       record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
       record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
         kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.evaluation`); 0: positions alone.
-      eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
-        static ones (`mdfl_jax.metrics.sampling`); 0: all.
-      eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.
-      stop_std: a run stops once the standard deviation of the mean model's objective over three rounds is below this
+      eval_clients: the number of clients that are evaluated between the first and the last evaluation, drawn from the
+        mobile and the static ones (`mdfl_jax.metrics.sampling`); 0: all.
+      eval_samples: the number of test samples of these evaluations, drawn by label; 0: all.
+      stop_std: a run stops when the standard deviation of the mean model's objective over three rounds is below this
         value (`mdfl_jax.core.stopping`); 0: there is no stop rule.
-      global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
-        clients, the evaluation of all their models may take longer than the rounds between evaluations.
+      global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. This
+        saves time: with many clients, evaluating all models may take longer than the rounds between evaluations.
       metrics: the names of the metrics that are measured on request (`mdfl_jax.core.metric.Metric.on_request`).
-      diverged_norm: a run has diverged once the norm of a client's parameters is above this
+      diverged_norm: a run has diverged when the norm of a client's parameters is above this number
         (`mdfl_jax.core.stopping`).
     """
 
@@ -570,8 +567,8 @@ class RunFacts(NamedTuple):
     Attributes:
       label_counts: [N, C] int32 samples of each label that each client holds.
       is_mobile: [N] bool, whether each client is mobile.
-      reached: [N] bool, whether each client ever meets the server; all False where there is no server, and all True of
-        an algorithm whose server everybody reaches in every round.
+      reached: [N] bool, whether each client ever meets the server: all False without a server, all True for an
+        algorithm with a server of its own (`Algorithm.own_server`).
     """
 
     label_counts: Array
