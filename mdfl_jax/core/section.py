@@ -101,8 +101,13 @@ class Section:
         """Yield the parts of which fields may be about (`field`), or fields, whether they are ignored, and why."""
         yield from ()
 
-    def notes(self, whole: Any) -> Iterator[Rule]:
-        """Yield fields, whether each is to be noted, and why it probably is not what is meant."""
+    def notes(self, whole: Any, num_samples: int) -> Iterator[Rule]:
+        """Yield fields, whether each is to be noted, and why it probably is not what is meant.
+
+        Args:
+          whole: the configuration.
+          num_samples: the training samples of all clients; 0 where a task draws its data.
+        """
         yield from ()
 
     def counts(self, whole: Any) -> bool:
