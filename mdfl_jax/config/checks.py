@@ -317,10 +317,10 @@ def _is_saved(path: Path) -> bool:
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
-def notes(experiment: Experiment) -> Iterator[str]:
-    """Yield a line for each field whose value is allowed, and probably not what is meant."""
+def notes(experiment: Experiment, num_samples: int) -> Iterator[str]:
+    """Yield a line for each field whose value is allowed, and probably not what is meant (`Section.notes`)."""
     for kind in sections():
-        for path, is_noted, why in kind.of(experiment).notes(experiment):
+        for path, is_noted, why in kind.of(experiment).notes(experiment, num_samples):
             if is_noted:
                 yield f"{path} is {_shown(experiment, path)}; {why}"
 

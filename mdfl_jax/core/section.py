@@ -101,8 +101,13 @@ class Section:
         """Yield (a part of `field`, or the path of a field; whether it is ignored; why)."""
         yield from ()
 
-    def notes(self, whole: Any) -> Iterator[Rule]:
-        """Yield (the path of a field, whether to print a note, why its value is probably a mistake)."""
+    def notes(self, whole: Any, num_samples: int) -> Iterator[Rule]:
+        """Yield (the path of a field, whether to print a note, why its value is probably a mistake).
+
+        Args:
+          whole: The configuration.
+          num_samples: The training samples of all clients; 0 where a task draws its data.
+        """
         yield from ()
 
     def counts(self, whole: Any) -> bool:

@@ -70,8 +70,9 @@ def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
     """
     experiments = [point.experiment for point in study.points]
     lines = [line for path, line in told_idle(experiments).items() if given is None or path in given]
-    for one in experiments:
-        lines += [*notes(one), *member_notes(one), few_heard(one), outnumbered(one), *graph_notes(one)]
+    held = {p: len(group.dataset.y_train) for group in study.groups if group.dataset for p in group.points}
+    for p, one in enumerate(experiments):
+        lines += [*notes(one, held.get(p, 0)), *member_notes(one), few_heard(one), outnumbered(one), *graph_notes(one)]
     lines += [*_never_carried(study), *_targets(study), *_beyond_the_data(study)]
     lines += [*study.traces, *_absent(study), *study.pretrained]
     return list(filter(None, dict.fromkeys(lines)))

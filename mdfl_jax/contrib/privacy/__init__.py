@@ -1,1 +1,1 @@
-"""Differential privacy: clipped and noised gradients, and the account of what each client has spent."""
+"""Differential privacy: clipped gradients and messages with noise, and the account of what each client has spent."""

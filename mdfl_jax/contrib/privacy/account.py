@@ -1,9 +1,10 @@
-"""The account of a client: the epsilon that its noised gradients have spent at a delta, computed on the host.
+"""The account of a client: the epsilon that its releases have spent at a delta, computed on the host.
 
 A step of a client is a Gaussian mechanism on a Poisson sample of its own samples. Neighbouring data sets differ in one
 sample of one client, whose gradient is taken as zero in one of them (Kairouz et al. 2021), so that sizes are public.
-Steps are composed by Renyi divergences (Mironov et al. 2019) or by the distribution of the privacy loss (Koskela et al.
-2020), both from the package dp-accounting.
+Where messages get the noise, neighbours differ in all samples of one client. Releases are composed by Renyi divergences
+(Mironov et al. 2019) or by the distribution of the privacy loss (Koskela et al. 2020), both from the package
+dp-accounting.
 """
 
 import functools
@@ -44,11 +45,14 @@ class Account(NamedTuple):
       batch_size: B, the mean size of a minibatch, of which a client of n samples draws each with chance min(B / n, 1);
         0: all samples are in all steps.
       largest: the size at which a draw is cut off; not read with ``batch_size`` 0.
+      sensitivity: how far apart in clips a release of neighbouring data sets may be: 1 for a sum of gradients, of which
+        one is zero in one of them; 2 for a message, which may be any of two that are as long as the clip.
     """
 
     accountant: str = "rdp"
     batch_size: int = 0
     largest: int = 0
+    sensitivity: float = 1.0
 
     def rate(self, samples: int) -> float:
         """Return the chance that a sample is in a minibatch of a client with so many."""
@@ -67,7 +71,7 @@ class Account(NamedTuple):
         (1 + e^epsilon) times this chance is taken from delta; where nothing is left, epsilon is infinite.
 
         Args:
-          steps: the steps that others may know.
+          steps: the releases that others may know: steps, or messages.
           samples: the samples that the client holds.
           noise: the standard deviation of the noise in units of the clip.
           delta: the delta of the guarantee.
@@ -77,7 +81,7 @@ class Account(NamedTuple):
         chance, found = steps * self.cut(samples), 0.0
         if noise <= 0 or chance >= delta:
             return math.inf
-        spent = functools.partial(_composed, self.accountant, self.rate(samples), noise, steps)
+        spent = functools.partial(_composed, self.accountant, self.rate(samples), noise / self.sensitivity, steps)
         while True:
             taken = (1 + math.exp(min(found, 700.0))) * chance
             left = delta - max(taken, _STEP * delta * bool(chance))  # so tiny chances leave one delta for all counts

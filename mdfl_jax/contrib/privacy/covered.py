@@ -2,7 +2,8 @@
 
 Then it does not matter what an algorithm does with them: momentum, trackers, compressors with a memory, partial
 messages and robust rules are functions of what the account has counted. What reads the samples in another way, or
-tells of a model that has not been sent, is refused by name.
+tells of a model that has not been sent, is refused by name. Where messages get the noise, each client must send one
+vector a round, and it may do with its samples what it likes.
 """
 
 import dataclasses
@@ -34,6 +35,18 @@ COVERED = (
     *("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"),
 )
 """The algorithms that ask for one gradient a key, and of which `RoundStats.messages` says who has sent in a round."""
+HOPS = {"gradient_tracking": 2, "kgt": 2, "beer": 2}
+"""The exchanges of a round in which a client may pass on what it has heard in this round; others have one."""
+SENT_ONCE = ("dpsgd", "pame", "local_only", "dfedavgm", "dfedsam", "sgp", "epidemic", "epidemic_oracle", "choco")
+"""The algorithms whose clients send one vector a round, by `mdfl_jax.algorithms.local.Settings.sent` alone."""
+UPDATES = ("choco",)
+"""Those of them that send updates of what all receivers hold; the others send models."""
+SENDS = {
+    **dict.fromkeys(HOPS, "two vectors a round"),
+    "squarm_sgd": "by its silence how far its model has moved",
+    **dict.fromkeys(("adpsgd", "push", "push_pull", "osgp", "swift"), "models while the next one is computed"),
+}
+"""What other algorithms of the package send, where it is known."""
 RELEASES = {
     "dfedsam": "two gradients of one minibatch under one noise, whose difference has none",
     "squarm_sgd": "by its silence how far its model has moved, which it has not sent",
@@ -62,22 +75,19 @@ def steps_of(whole: Any) -> int:
     return 1 if "local_steps" in ignored_by(whole.algorithm.name) else int(whole.algorithm.local_steps)
 
 
-def uncovered(whole: Any, public: tuple[str, ...]) -> Iterator[Rule]:
+def uncovered(whole: Any, public: tuple[str, ...], of_messages: bool) -> Iterator[Rule]:
     """Yield the rules for what the account must cover, as `mdfl_jax.core.section.Section.rules` does.
 
     Args:
       whole: the configuration.
       public: some of `PUBLIC`.
+      of_messages: whether the noise is on messages, and not on gradients.
     """
     algorithm, data = whole.algorithm, whole.data
-    one_of = f"one of {', '.join(COVERED)}"
-    tells = RELEASES.get(algorithm.name, OWN_RELEASE)
-    yield "algorithm.name", algorithm.name not in COVERED, f"{one_of}: {algorithm.name} releases {tells}"
-    epochs = "0 with privacy.clip: the account is of minibatches that are drawn by chance, not of epochs"
-    yield "algorithm.local_epochs", algorithm.local_epochs > 0, epochs
-    rule = aggregation_in_use(algorithm.name, algorithm.aggregation)
-    judges = bool(rule) and (AGGREGATIONS.traits(rule).judges or is_own(AGGREGATIONS.origin(rule)))
-    yield "algorithm.aggregation", judges, f"another one: {rule} may release {JUDGED}"
+    covered, told_by = (SENT_ONCE, SENDS) if of_messages else (COVERED, RELEASES)
+    tells = f"{algorithm.name} releases {told_by.get(algorithm.name, OWN_RELEASE)}"
+    yield "algorithm.name", algorithm.name not in covered, f"one of {', '.join(covered)}: {tells}"
+    yield from _of_messages(whole) if of_messages else _of_gradients(whole)
     drawn = f"a data set: the samples of {data.name} are drawn anew under each seed"
     yield "data.name", not TASKS[task_named(data.name)].of_datasets, drawn
     moments = f"{MODES[1]}, or privacy.public must have {MOMENTS}: it releases the mean and deviation of all samples"
@@ -97,6 +107,22 @@ def uncovered(whole: Any, public: tuple[str, ...]) -> Iterator[Rule]:
         first = f"{each.SECTION}.{each.SWITCH or dataclasses.fields(each)[0].name}"
         own = is_own(SECTIONS.origin(each.SECTION)) if each.SECTION in SECTIONS else False
         yield first, own, "out of use with privacy.clip: a section of your own may read losses, which have no noise"
+
+
+def _of_gradients(whole: Any) -> Iterator[Rule]:
+    """Yield the rules of noise on gradients: what a client does with its samples besides may not show."""
+    algorithm = whole.algorithm
+    epochs = "0 with privacy.clip: the account is of minibatches that are drawn by chance, not of epochs"
+    yield "algorithm.local_epochs", algorithm.local_epochs > 0, epochs
+    rule = aggregation_in_use(algorithm.name, algorithm.aggregation)
+    judges = bool(rule) and (AGGREGATIONS.traits(rule).judges or is_own(AGGREGATIONS.origin(rule)))
+    yield "algorithm.aggregation", judges, f"another one: {rule} may release {JUDGED}"
+
+
+def _of_messages(whole: Any) -> Iterator[Rule]:
+    """Yield the rule of noise on messages: they are whole models."""
+    part = "empty with privacy.on messages: they are compared with whole first models"
+    yield "model.shared", bool(whole.model.shared), part
 
 
 def _of_movement(whole: Any, public: tuple[str, ...]) -> Iterator[Rule]:

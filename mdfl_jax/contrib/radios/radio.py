@@ -528,7 +528,7 @@ class RadioConfig(Section):
         hidden = RADIOS[self.name] is not None and passed is not None and least > passed
         yield "radio.threshold", hidden, f"radio.rate {self.rate} needs {least:g} dB"
 
-    def notes(self, whole: Any) -> Iterator[Rule]:
+    def notes(self, whole: Any, num_samples: int) -> Iterator[Rule]:
         """Yield a radius that hides what a radio can hear, and a radio that hears nobody."""
         found = self.members(whole)
         reach = reach_alone(*found)

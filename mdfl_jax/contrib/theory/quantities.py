@@ -277,7 +277,7 @@ def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
 @quantity("epsilon", "largest epsilon of a client", "docs/privacy.md")
 def _epsilon(rounds: Rounds, experiment: Experiment) -> Values:
     privacy = PrivacyConfig.of(experiment)
-    if not privacy.in_use(experiment) or experiment.algorithm.name in PICKS:
+    if not privacy.in_use(experiment) or privacy.cancelling or experiment.algorithm.name in PICKS:
         return None
     assert rounds.active is not None
     assert rounds.num_samples is not None

@@ -61,6 +61,13 @@ def test_the_divergence_of_a_sampled_step_is_the_integral_of_its_definition():
     assert Account("rdp", 20, 10**6).epsilon(30, 100, noise, DELTA) <= by_hand
 
 
+def test_two_messages_of_neighbours_are_at_most_two_clips_apart():
+    """As the exact epsilon of a mechanism of sensitivity 2, and no less."""
+    least = exact(10, 6.0 / 2, DELTA)
+    assert least <= Account("pld", sensitivity=2).epsilon(10, 100, 6.0, DELTA) < least * 1.001 + 2e-4
+    assert Account(sensitivity=2).epsilon(10, 100, 6.0, DELTA) == Account().epsilon(10, 100, 3.0, DELTA)
+
+
 def test_draws_that_are_cut_off_take_from_delta():
     whole = Account("rdp", 16, 10**6).epsilon(100, 100, 3.0, DELTA)
     some = Account("rdp", 16, 44).epsilon(100, 100, 3.0, DELTA)

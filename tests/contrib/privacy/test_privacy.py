@@ -15,10 +15,12 @@ import mdfl_jax
 from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.contrib.privacy.covered import COVERED, UNSEEING
+from mdfl_jax.contrib.privacy.covered import COVERED, SENT_ONCE, UNSEEING
+from mdfl_jax.contrib.privacy.messages import NoisedMessages
 from mdfl_jax.contrib.theory import network
-from mdfl_jax.core.types import Held
+from mdfl_jax.core.types import Held, Links
 from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import noted
 
 SMALL = TINY | {"rounds": 6, "eval_every": 1, "seeds": 1, "network.num_clients": 4, "engine.client_devices": 1}
 SMALL |= {"privacy.clip": 1.0, "privacy.noise": 2.0, "privacy.public": "moments"}
@@ -70,6 +72,40 @@ def test_a_client_spends_its_steps_up_to_its_last_contact(contacts, name):
     assert f"| {', '.join(f'{x:.2f}' if x else '0' for x in wanted[-1])} |" in page
 
 
+# The rounds [i][j] of client i that j knows at the end, by hand; the first and the last are symmetric.
+PAIRS = {
+    "one contact": [[0, 3, 0], [3, 0, 0], [0, 0, 0]],
+    "a chain": [[0, 1, 1], [1, 0, 5], [0, 5, 0]],
+    "a hub": [[0, 6, 4], [6, 0, 2], [4, 4, 0]],
+}
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", PAIRS)
+def test_who_has_heard_of_a_client_from_others_knows_what_these_had_heard(contacts, name):
+    rows, rounds = SEQUENCES[name]
+    changes = {"network.mobility": "contacts", "trace.file": contacts(rows), "network.num_clients": 3,
+               "algorithm.local_steps": 2, "rounds": len(rounds), "privacy.pairs": True}  # fmt: skip
+    found = mdfl_jax.run(SMALL | changes, progress=False)["epsilon_pairs"].isel(point=0, seed=0, round=-1).values
+    wanted = [[spent(2 * count) for count in row] for row in PAIRS[name]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text()
+    assert f"| {'; '.join(', '.join(map(str, row)) for row in PAIRS[name])} |" in page
+
+
+def test_each_message_with_noise_is_one_release(contacts):
+    """Whatever a client has computed; a message that nobody hears is none."""
+    rows, _ = SEQUENCES["a hub"]
+    changes = {"network.mobility": "contacts", "trace.file": contacts(rows), "network.num_clients": 3,
+               "privacy.on": "messages", "privacy.noise": 4.0, "privacy.pairs": True,
+               "algorithm.local_steps": 3}  # fmt: skip
+    found = mdfl_jax.run(SMALL | changes, progress=False)
+    epsilon, pairs = (found[name].isel(point=0, seed=0, round=-1).values for name in ("epsilon", "epsilon_pairs"))
+    np.testing.assert_allclose(epsilon, [spent(3), spent(2), spent(1)], rtol=1e-6)
+    wanted = [[0, spent(3), spent(2)], [spent(2), 0, spent(1)], [spent(1), spent(1), 0]]
+    np.testing.assert_allclose(pairs, wanted, rtol=1e-6)
+
+
 def test_a_message_of_pame_carries_no_step_of_its_round(contacts):
     rows, rounds = SEQUENCES["a hub"]
     changes = {"network.mobility": "contacts", "trace.file": contacts(rows), "network.num_clients": 3,
@@ -118,6 +154,47 @@ def test_a_bound_of_infinity_is_the_plain_program_and_a_bound_that_is_not_reache
     assert (epsilon[1, 0, -1] == math.inf).all()
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", SENT_ONCE)
+def test_all_that_a_client_sends_passes_the_map_of_noise_once_a_round(name, monkeypatch):
+    """Zeros in place of all messages leave nothing of others but zeros, or what all knew."""
+    calls = []
+
+    def silent(self, hparams, key, links, vectors):
+        calls.append(None)
+        return jax.tree.map(jnp.zeros_like, vectors)
+
+    monkeypatch.setattr(NoisedMessages, "sends", silent)
+    apart = []
+    for shift in (0.0, 5.0):
+        found = study(**FIXED | {"algorithm.name": name, "privacy.on": "messages"})
+        (group,) = found.groups
+        simulation = group.simulation
+        carry = simulation.first(simulation.data, group.hparams[0], jax.random.key(3))
+        moved = lambda x: x.at[1:].add(shift) if x.ndim and x.shape[0] == 4 and x.dtype == jnp.float32 else x  # noqa: E731, B023
+        carry = carry._replace(algorithm=jax.tree.map(moved, carry.algorithm))
+        carry = jax.jit(simulation.round)(simulation.data, group.hparams[0], jax.random.key(3), carry)
+        apart.append([leaf[0] for leaf in jax.tree.leaves(simulation.algorithm.params(carry.algorithm))])
+    assert len(calls) == (0 if name == "local_only" else 2)
+    jax.tree.map(np.testing.assert_array_equal, *apart)
+
+
+def test_messages_are_the_first_models_and_shortened_changes_with_noise_of_its_deviation():
+    rng, num_clients, size = np.random.default_rng(4), 3, 4000
+    first, moved = ({"w": jnp.asarray(rng.normal(size=(num_clients, size)), jnp.float32)} for _ in range(2))
+    links = Links(jnp.zeros((num_clients,) * 2, bool), jnp.eye(num_clients))
+    sent = lambda clip, noise, known: NoisedMessages(jnp.float32(clip), jnp.float32(noise), known).sends(  # noqa: E731
+        None, jax.random.key(1), links, moved
+    )["w"]
+    np.testing.assert_allclose(sent(1e6, 0, first), moved["w"], atol=1e-6)
+    change = moved["w"] - first["w"]
+    wanted = first["w"] + change * (2 / np.linalg.norm(change, axis=1))[:, None]
+    np.testing.assert_allclose(sent(2, 0, first), wanted, atol=1e-5)
+    drawn = sent(2, 3, None) - sent(2, 0, None)
+    assert np.abs(np.std(drawn, axis=1) / 6 - 1).max() < 5 / np.sqrt(2 * size)
+    assert np.abs(np.corrcoef(drawn) - np.eye(num_clients)).max() < 0.1
+
+
 FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 
 
@@ -126,7 +203,8 @@ FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
     steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
                           "qg_dsgdm", "qg_dsgdm_n") else 3  # fmt: skip
-    found = study(**FIXED | {"algorithm.name": name, "algorithm.local_steps": steps})
+    changes = {"algorithm.name": name, "algorithm.local_steps": steps, "privacy.pairs": name != "allreduce"}
+    found = study(**FIXED | changes)
     (group,), keys = found.groups, []
     simulation = group.simulation
 
@@ -144,6 +222,9 @@ def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name
     state = carry.network
     assert (np.asarray(state.steps) == 3 * steps).all()
     assert (np.asarray(state.released) <= 3 * steps).all()
+    if name != "allreduce":
+        known = np.where(np.eye(4, dtype=bool), 0, state.reached)
+        np.testing.assert_array_equal(known.max(axis=0), state.released)  # who has heard a client last knows all of it
 
 
 @pytest.mark.few(1)
@@ -187,13 +268,31 @@ REFUSED = [
     ({"network.mobility": "dcm"}, "network.mobility is dcm; it must be one of static"),
     ({"model.pretrained": "runs/old"}, "the models of a study tell of its samples"),
     ({"attack.name": "mimic"}, "with mimic attackers pass on what clients have not sent"),
-    ({"model.name": "resnet9"}, "it must be inf with a model of batch normalisation"),
+    ({"model.name": "resnet9"}, "it must be inf with a model of batch normalisation: the mean over a batch"),
+    (
+        {"privacy.on": "messages", "model.name": "resnet9"},
+        "batch normalisation: noise would make its variances negative",
+    ),
+    ({"privacy.on": "messages", "algorithm.name": "kgt"}, "kgt releases two vectors a round"),
+    ({"privacy.on": "messages", "algorithm.name": "squarm_sgd"}, "squarm_sgd releases by its silence"),
+    ({"privacy.on": "messages", "algorithm.name": "d2"}, "d2 releases messages of which the account does not know"),
+    ({"privacy.on": "messages", "network.mobility": "dam"}, "network.mobility is dam; it must be one of static"),
+    ({"privacy.on": "messages", "model.shared": "*"}, "model.shared is '*'; it must be empty with privacy.on messages"),
+    ({"privacy.on": "messages", "privacy.largest_batch": 9, "algorithm.batch_size": 8}, "0 with privacy.on messages"),
+    ({"algorithm.name": "allreduce", "privacy.pairs": True}, "privacy.pairs is True; it must be false with allreduce"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "why"), REFUSED)
 def test_what_the_account_does_not_cover_is_refused_in_one_line(changes, why):
     assert why in told(study, **changes)
+
+
+@pytest.mark.parametrize(("on", "delta", "many"), [("gradients", 1 / 30, 30), ("messages", 0.25, 4)])
+def test_a_delta_from_one_over_the_number_of_samples_or_clients_on_is_noted(on, delta, many):
+    changes = {"privacy.on": on, "privacy.delta": delta}  # 120 samples of 4 clients
+    assert f"below 1 / {many}:" in "".join(noted(study(**changes)))
+    assert "privacy.delta" not in "".join(noted(study(**changes | {"privacy.delta": 0.9 * delta})))
 
 
 def test_labels_that_are_public_allow_movement_by_labels():
