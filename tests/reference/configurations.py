@@ -422,12 +422,17 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=None):
         """How many cases are missing of the pairs that a choice makes with the others."""
         return sum(max(ENOUGH - seen.get(pair(one, had), 0), 0) for had in choices.items())
 
-    left = [one for one in rng.sample(PAIRS, len(PAIRS)) if one[0] in slots]
+    if grows:
+        rare = [both for both in itertools.combinations(PAIRS, 2) if both[0][0] != both[1][0] and seen[both] < ENOUGH]
+        for both in sorted(rng.sample(rare, len(rare)), key=seen.__getitem__):
+            more = completed(rng, choices | dict(both))
+            fits = all(more[slot] == name for slot, name in choices.items()) and len(more) <= size
+            if fits and not refuses(configured(more, clients, rounds, 1)):
+                choices = more
+    left = [] if grows else [one for one in rng.sample(PAIRS, len(PAIRS)) if one[0] in slots]
     while len(choices) < size and (left := [(slot, name) for slot, name in left if slot not in choices]):
         left.sort(key=missing)
         slot, name = left.pop()
-        if grows and not missing((slot, name)):
-            break
         more = completed(rng, choices | {slot: name})
         if any_choice or not refuses(configured(more, clients, rounds, 1)):
             choices = more
@@ -444,7 +449,7 @@ def drawn(rng, wanted, seen, refuses, grows=False, together=None):
                 if not grows or missing((slot, name))
             ]
             others[slot] = list(dict.fromkeys([choices[slot], *more]))[:3]
-    return Drawn(choices, clients, every * rounds, every, others, 10 if grows else 3)
+    return Drawn(choices, clients, every * rounds, every, others, 20 if grows else 3)
 
 
 def pair(a, b):
