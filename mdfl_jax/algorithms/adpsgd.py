@@ -94,10 +94,10 @@ class PairState(NamedTuple):
 
 
 # (the links of the pairs, the ages [N] of the models) -> [N, K], the weights that receivers give to senders
-Weights = Callable[[Links, jax.Array], jax.Array]
+_Weights = Callable[[Links, jax.Array], jax.Array]
 
 
-def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool, sends_age: bool) -> Algorithm:
+def in_pairs(settings: Settings, weigh: _Weights, pulls: bool, update_first: bool, sends_age: bool) -> Algorithm:
     """Make an algorithm whose clients exchange in disjoint pairs (`mdfl_jax.exchange.peers.random_pairs`).
 
     A client whose work ends starts an exchange with a random other one that it hears, which goes on computing.
@@ -163,5 +163,5 @@ def adpsgd(settings: Settings = Settings()) -> Algorithm:
     A gradient is that of the model with which the work began; meanwhile others may have averaged with the client. The
     average is that of a pair, so `network.mixing` is not used; without clocks the work of everybody ends in each round.
     """
-    halves: Weights = lambda links, age: jnp.where(links.adjacency, 0.5, 0.0)  # noqa: E731
+    halves: _Weights = lambda links, age: jnp.where(links.adjacency, 0.5, 0.0)  # noqa: E731
     return in_pairs(settings, halves, pulls=True, update_first=False, sends_age=False)

@@ -20,9 +20,9 @@ from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
 from mdfl_jax.core.section import Family
 from mdfl_jax.data.sources import SOURCES
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 ROOT = Path(__file__).parents[2]  # of the paths of entries
-FOLDER = "families"  # of the pages of the registries, below docs/
+_FOLDER = "families"  # of the pages of the registries, below docs/
 _OTHERS = (
     Family(
         SOURCES,
@@ -120,7 +120,7 @@ def _formulas(text: str) -> list[str]:
 
 def pages() -> dict[str, str]:
     """Return the pages in Markdown by their paths below docs/: all fields, and a page for each registry."""
-    found = {f"{FOLDER}/{name}.md": _family(name, family) for name, family in families().items()}
+    found = {f"{_FOLDER}/{name}.md": _family(name, family) for name, family in families().items()}
     return {"fields.md": fields(), **found}
 
 
@@ -136,7 +136,7 @@ def fields() -> str:
     lines += ["", "## Registries", ""]
     for name, of in families().items():
         entries = ", ".join(f"`{each}`" for each in of.registry)
-        lines.append(f"- [{of.title}]({FOLDER}/{name}.md), chosen by `{of.field}`: {entries}")
+        lines.append(f"- [{of.title}]({_FOLDER}/{name}.md), chosen by `{of.field}`: {entries}")
     return "\n".join(lines) + "\n"
 
 
@@ -191,7 +191,7 @@ def _prose(text: str) -> str:
     return "".join(of if k % 2 else of.replace("*", "\\*").replace("<", "&lt;") for k, of in enumerate(parts))
 
 
-def _numbers(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], T]) -> list[T]:
+def _numbers(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], _T]) -> list[_T]:
     """Return the hyperparameters of an entry, each as a function of its path and field describes it."""
     return [described(f"{family.section}.{name}", field) for name, field in fields_of(kind).items()]
 

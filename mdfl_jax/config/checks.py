@@ -200,7 +200,7 @@ UNUSED = {
 """Why an algorithm ignores a setting."""
 
 
-PICKED = "metropolis_hastings"  # the rule that weighs the links which are picked
+_PICKED = "metropolis_hastings"  # the rule that weighs the links which are picked
 
 
 def _algorithm(experiment: Experiment) -> Iterator[Rule]:
@@ -224,8 +224,8 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
     share, period = participation_of(experiment)
-    weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != PICKED
-    yield "network.mixing", weighed, f"{PICKED}, the weights of the links that algorithm.participation {share:g} picks"
+    weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != _PICKED
+    yield "network.mixing", weighed, f"{_PICKED}, the weights of the links that algorithm.participation {share:g} picks"
     pattern = ServerConfig.of(experiment).pattern
     once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
     yield "algorithm.participation", thinned and share < 1, once

@@ -34,7 +34,7 @@ SMOKE = {
 QUICK = {"seeds": 1, "rounds": 20, "data.limit_train": 2000, "data.limit_test": 500, "data.validation": 200}
 """The largest values of a first look at any study (`quick`)."""
 ALL_AT_0 = ("data.limit_train", "data.limit_test")
-NAMES = ("name", "title")
+_NAMES = ("name", "title")
 
 
 class Preset(NamedTuple):
@@ -110,5 +110,5 @@ def cuts(small: ConfigDict, paper: ConfigDict) -> Iterator[tuple[str, Any, Any]]
 
     now, full = flat(small.to_dict()), flat(paper.to_dict())
     for path, value in now.items():
-        if path not in NAMES and value != full[path]:
+        if path not in _NAMES and value != full[path]:
             yield path, value, full[path]

@@ -31,7 +31,7 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.storage.given import CODE, check_file, import_given
 
-RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
+_RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""
 _ALIKE = re.compile(r'Did you mean "(\w+)" instead of "(\w+)"\?')
 _ABSENT = re.compile(r'Key "(\w+)" does not exist and cannot be added')
@@ -76,8 +76,8 @@ def check_key(path: str) -> dataclasses.Field:
       UserError: If there is no such field. The message suggests the nearest one.
     """
     fields = all_fields()
-    if path in RENAMED:
-        raise UserError(f"{path} is called {RENAMED[path]} now")
+    if path in _RENAMED:
+        raise UserError(f"{path} is called {_RENAMED[path]} now")
     if any(name.startswith(f"{path}.") for name in fields):
         raise UserError(f"{path} is a section; set its fields, as in {path}.FIELD=VALUE")
     if path not in fields:
@@ -111,7 +111,7 @@ def _checked(path: str, field: dataclasses.Field, value: Any) -> Any:
     raise errors[0]
 
 
-def in_words(kind: Any) -> str:
+def _in_words(kind: Any) -> str:
     """Say in words which values a field of this type takes, for error messages."""
     words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
     return words.get(kind, "whole numbers, as in 16x32")
@@ -133,7 +133,7 @@ def parse_text(path: str, text: str) -> Any:
         else:
             value = tuple(int(item) for item in re.split("[x,]", text.strip("() ").removesuffix(",")))
     except (ValueError, KeyError):
-        raise UserError(f"{path} is {text!r}; it must be {in_words(kind)}") from None
+        raise UserError(f"{path} is {text!r}; it must be {_in_words(kind)}") from None
     return check_value(path, value)
 
 
@@ -156,7 +156,7 @@ def _typed(path: str, kind: Any, value: Any) -> Any:
     if kind is str and isinstance(value, list | tuple) and all(isinstance(item, str | int | float) for item in value):
         return ",".join(map(str, value))
     shown = " ".join(repr(value).split())  # the text of a ConfigDict has several lines
-    raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
+    raise UserError(f"{path} is {shown}; it must be {_in_words(kind)}")
 
 
 def resolve(config: ConfigDict) -> Experiment:

@@ -223,7 +223,7 @@ LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 EPOCH_STEPS = ("own", "equal")
 FORMS_OF_LINKS = ("auto", "dense", "lists")
-JUDGED = ("clients", "global")
+_JUDGED = ("clients", "global")
 _EXPONENTIAL, _FALLING = "algorithm.lr_schedule=exponential", "algorithm.lr_schedule=cosine,exponential"
 
 
@@ -415,7 +415,7 @@ class Experiment:
     eval_samples: int = field(0, "test samples on which they are evaluated there, a sample; 0: all", at_least=0)
     target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1, in_runs=False)
     judged: str = field(
-        "clients", "whose accuracy is measured: the clients' models, or only the global (else mean) one", names=JUDGED
+        "clients", "whose accuracy is measured: the clients' models, or only the global (else mean) one", names=_JUDGED
     )
     save: str = field("", "models to keep in files: final or every:K rounds; empty: none")
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")

@@ -26,7 +26,7 @@ from jax.experimental import multihost_utils
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 PATIENCE = 120.0  # seconds for which the hosts wait for all hosts to start
 HEARTBEAT = 60  # seconds after which a silent host counts as lost
 FORM = "I/K@HOST:PORT, such as 2/4@10.0.0.1:8476 for the second of four hosts, where HOST is the first one, or auto"
@@ -110,7 +110,7 @@ def _write(name: str, value: Any, again: bool = False) -> None:
     _store().key_value_set(f"mdfl_jax/{name}", json.dumps(value), allow_overwrite=again)
 
 
-def agree(make: Callable[[], T], about: Callable[[T], Mapping[str, Any]]) -> T:
+def agree(make: Callable[[], _T], about: Callable[[_T], Mapping[str, Any]]) -> _T:
     """Make the same object on all hosts, and check that the hosts agree.
 
     Args:
@@ -122,7 +122,7 @@ def agree(make: Callable[[], T], about: Callable[[T], Mapping[str, Any]]) -> T:
     """
     if _many == 1:
         return make()
-    found: list[T] = []
+    found: list[_T] = []
     try:
         found.append(make())
         own: dict[str, Any] = {"about": about(found[0])}

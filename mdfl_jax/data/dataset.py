@@ -22,9 +22,9 @@ MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 ROWS = 65_536  # rows of an array that are converted to numbers of 64 bits at once
 SMALLEST, LARGEST = 1e-30, 1e30  # sizes between which sums, products and quotients stay within single precision
-EXACT = 2**24  # single precision has all whole numbers up to this size
+_EXACT = 2**24  # single precision has all whole numbers up to this size
 COARSE = 2.0**-12  # of a column's deviation; numbers are measured from their mean if single precision is coarser
-FEW = 4  # the most channels that samples may seem to have in front, or behind against data.layout
+_FEW = 4  # the most channels that samples may seem to have in front, or behind against data.layout
 LAYOUTS = ("auto", "channels_last", "channels_first")
 """The values of the field data.layout: where images have their channels.
 
@@ -264,7 +264,7 @@ def as_dataset(
     about = []
     if x["train"].dtype.kind == "f":
         x, coarse = in_single(where, x, "x")
-        about += [f"feature {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
+        about += [f"feature {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:_FEW]]
     given = _two_classes({split: arrays[f"y_{split}"] for split in splits})
     found = {split: _targets(where, split, given[split], x[split]) for split in splits}
     kind, y = found["train"][0], {split: targets for split, (_, targets) in found.items()}
@@ -281,7 +281,7 @@ def as_dataset(
         about.append("all samples have the same target, so there is nothing to learn")
     if kind is Targets.NUMBERS:
         y, coarse = in_single(where, y, "y")
-        about += [f"target {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
+        about += [f"target {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:_FEW]]
     is_tokens = x["train"].dtype == np.int32
     client, client_test = _owners(where, arrays, len(x["train"]), len(x["test"]))
     if client is not None and not _are_numbers(owners := np.unique(arrays["client"])):
@@ -319,7 +319,7 @@ def _samples(where: str, key: str, array: np.ndarray, layout: str) -> np.ndarray
         if array.ndim != 4:
             raise UserError(f"{found}; data.layout is {layout}, so it must be [n, channels, H, W]")
         height, width, channels = array.shape[1:]
-        if height == width != channels <= FEW:
+        if height == width != channels <= _FEW:
             raise UserError(f"{found}, which has its channels last; data.layout is {layout}, and must be channels_last")
         array = np.moveaxis(array, 1, -1)
     elif layout == "auto" and array.ndim == 4 and _looks_channels_first(*array.shape[1:]):
@@ -341,7 +341,7 @@ def _samples(where: str, key: str, array: np.ndarray, layout: str) -> np.ndarray
 
 def _looks_channels_first(a: int, b: int, c: int) -> bool:
     """Tell whether samples [a, b, c] are rather images [channels, H, W] than images [H, W, channels]."""
-    return c not in (1, 3) and a != b and (b == c or a <= FEW < c)
+    return c not in (1, 3) and a != b and (b == c or a <= _FEW < c)
 
 
 def in_single(where: str, splits: Mapping[str, np.ndarray], axis: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -399,7 +399,7 @@ def whole_as_floats(where: str, what: str, values: np.ndarray) -> tuple[np.ndarr
       UserError: for a number that is larger than `LARGEST`, or if single precision still cannot tell them apart.
     """
     low, high = int(values.min()), int(values.max())
-    if (size := max(-low, high)) <= EXACT:
+    if (size := max(-low, high)) <= _EXACT:
         return values.astype(np.float64), 0
     if size > LARGEST:
         raise UserError(f"{where}: {what} has a number of {len(str(size))} digits; allowed: numbers up to {LARGEST:g}")
@@ -476,7 +476,7 @@ def _labels(where: str, y: Mapping[str, np.ndarray], declared: int) -> tuple[dic
     if len(known) > MAX_CLASSES:
         raise UserError(f"{where}: it has {len(known):,} different labels; allowed: {MAX_CLASSES:,}")
     if unseen := sorted({*of_splits["test"].tolist()} - {*of_splits["train"].tolist()}):
-        said.append(f"no training sample has the label {', '.join(map(str, unseen[:FEW]))} of test samples")
+        said.append(f"no training sample has the label {', '.join(map(str, unseen[:_FEW]))} of test samples")
     if not _are_numbers(known) and not (declared and known[0] >= 0 and known[-1] < declared):
         said.append(numbering("labels", known))
         return {split: np.searchsorted(known, labels).astype(np.int32) for split, labels in y.items()}, said

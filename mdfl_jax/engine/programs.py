@@ -38,7 +38,7 @@ _HELD = 60  # programs kept for an equal one; each takes about 10 MiB of the hos
 _AHEAD = 4  # turns whose programs are started while an earlier one runs
 
 
-class Runs(NamedTuple):
+class _Runs(NamedTuple):
     """The inputs of runs.
 
     Attributes:
@@ -112,7 +112,7 @@ class Placement:
         repeated = lambda x: np.broadcast_to(x, (self._num_places, *x.shape))  # noqa: E731
         return sharding.placed(jax.tree.map(repeated, self.simulation.data), self.by_device)
 
-    def inputs(self, hparams: list[Hparams], seeds: Sequence[int] | np.ndarray) -> list[Runs]:
+    def inputs(self, hparams: list[Hparams], seeds: Sequence[int] | np.ndarray) -> list[_Runs]:
         """Return the inputs of each turn.
 
         Args:
@@ -120,7 +120,7 @@ class Placement:
           seeds: [runs], or [runs, len(STREAMS)] with a seed for each stream.
         """
         stacked = self._filled(jax.tree.map(lambda *leaves: np.stack(leaves), *hparams))
-        return self._split(Runs(stacked, rng.keys(self._filled(np.array(seeds, np.uint32)))))
+        return self._split(_Runs(stacked, rng.keys(self._filled(np.array(seeds, np.uint32)))))
 
     def split(self, tree: Any) -> list[Any]:
         """Return the arrays of each turn, on their devices, from NumPy arrays [runs, ...]."""
@@ -317,7 +317,7 @@ def without_start(hparams: Hparams) -> Hparams:
     return hparams._replace(start=None)
 
 
-def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = True) -> Iterator[TracedStep]:
+def traced_steps(placement: Placement, runs: _Runs, start: _Runs, before: bool = True) -> Iterator[TracedStep]:
     """Trace the steps of a simulation for a batch, in the order draw, world, begin, rounds, evaluate, first evaluation.
 
     Args:
@@ -360,20 +360,20 @@ class Programs(NamedTuple):
     evaluate: Callable[..., Any]
     evaluate_first: Callable[..., Any]
 
-    def init(self, data: Any, runs: list[Runs]) -> tuple[list[Carry], list[Metrics], list[RunFacts]]:
+    def init(self, data: Any, runs: list[_Runs]) -> tuple[list[Carry], list[Metrics], list[RunFacts]]:
         """Return the states before the first round, their metrics, and the facts about the runs."""
 
-        def begun(turn: Runs) -> tuple[Carry, Metrics, RunFacts]:
+        def begun(turn: _Runs) -> tuple[Carry, Metrics, RunFacts]:
             own, at, facts = self._start(data, *turn)
             return at[0]._replace(clients=own), self.evaluate_first(data, turn.keys, own, *at), facts
 
         carries, metrics, facts = zip(*_in_turns(begun, runs))
         return list(carries), list(metrics), list(facts)
 
-    def advance(self, data: Any, runs: list[Runs], carries: list[Carry]) -> tuple[list[Carry], list[Metrics]]:
+    def advance(self, data: Any, runs: list[_Runs], carries: list[Carry]) -> tuple[list[Carry], list[Metrics]]:
         """Return the states after the next evaluation, and its metrics. The given states are donated."""
 
-        def advanced(turn: Runs, carry: Carry) -> tuple[Carry, Metrics]:
+        def advanced(turn: _Runs, carry: Carry) -> tuple[Carry, Metrics]:
             at = self.rounds(data, *turn, carry.clients, carry._replace(clients=None))
             return at[0]._replace(clients=carry.clients), self.evaluate(data, turn.keys, carry.clients, *at)
 
@@ -411,7 +411,7 @@ class Compiler:
     def __init__(self) -> None:
         self._known: dict[str, Future[Any]] = {}
 
-    def programs(self, placement: Placement, runs: Runs, start: Runs) -> Programs:
+    def programs(self, placement: Placement, runs: _Runs, start: _Runs) -> Programs:
         """Compile the programs of a batch.
 
         Args:

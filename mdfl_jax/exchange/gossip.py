@@ -19,7 +19,7 @@ from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/tried.md)
-RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
+_RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
 _PLACES = 8  # neighbour slots that are added in one pass over the sums
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
@@ -139,10 +139,10 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
         start = jax.tree.map(partial(term, jnp.int32(0)), client_params)
         return jax.lax.fori_loop(0, (used + _PLACES - 2) // _PLACES, with_places, start)
 
-    if backend() != "cpu" or num_clients <= RECEIVERS:
+    if backend() != "cpu" or num_clients <= _RECEIVERS:
         return of_receivers((weights, ids))
-    blocks = -(-num_clients // RECEIVERS)
-    cut = lambda x: jnp.pad(x, ((0, blocks * RECEIVERS - num_clients), (0, 0))).reshape(blocks, RECEIVERS, size)  # noqa: E731
+    blocks = -(-num_clients // _RECEIVERS)
+    cut = lambda x: jnp.pad(x, ((0, blocks * _RECEIVERS - num_clients), (0, 0))).reshape(blocks, _RECEIVERS, size)  # noqa: E731
     found = jax.lax.map(of_receivers, (cut(weights), cut(ids)))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:num_clients], found)
 

@@ -88,7 +88,7 @@ def reachable(world: GridWorld, location: jax.Array) -> jax.Array:
     return within(world.grid[location][None], world.grid, world.max_step)[0]
 
 
-class Rows(NamedTuple):
+class _Rows(NamedTuple):
     """The grid points within ``max_step`` of a place, row by row. A search over them costs G steps instead of G * G.
 
     Attributes:
@@ -105,7 +105,7 @@ def grid_size(world: GridWorld) -> int:
     return math.isqrt(world.grid.shape[0])
 
 
-def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
+def reachable_rows(world: GridWorld, location: jax.Array) -> _Rows:
     """Find the points of `reachable`, as the columns from ``first`` to ``last`` of each row.
 
     Args:
@@ -121,7 +121,7 @@ def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
     width = jnp.minimum(jnp.floor(jnp.sqrt(jnp.maximum(limit - squared, 0.0))), float(size))
     width = jnp.where(jnp.square(width + 1) + squared <= limit, width + 1, width)
     width = jnp.where(jnp.square(width) + squared > limit, width - 1, width)  # -1 where the row is out of reach
-    return Rows(jnp.maximum(column - width, 0.0), jnp.minimum(column + width, size - 1.0))
+    return _Rows(jnp.maximum(column - width, 0.0), jnp.minimum(column + width, size - 1.0))
 
 
 def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array) -> jax.Array:
@@ -293,7 +293,7 @@ def always_settled(move: Move) -> Quick:
     return quick
 
 
-def over_clients(
+def _over_clients(
     move: Move, quick: Quick | None, world: GridWorld, plan: Any, keys: jax.Array, clients: GridClient
 ) -> GridClient:
     """Move all clients for one round.
@@ -357,7 +357,7 @@ def grid_mobility(
     def step(key: jax.Array, world: GridWorld, state: tuple[GridClient, Any]) -> tuple[GridClient, Any]:
         clients, plan = state
         keys = per_client(key, world.start.shape[0])
-        moved = over_clients(move, quick, world, plan, keys, clients)
+        moved = _over_clients(move, quick, world, plan, keys, clients)
         contract.like(move, moved, clients)
         return only_mobile(world, clients, moved), plan
 

@@ -141,7 +141,7 @@ def no_path(position: jax.Array, max_events: int) -> Path:
 
 
 Turn = Callable[[jax.Array, PlaneClient, PlaneWorld, Any], PlaneClient]
-Target = Callable[[PlaneClient, PlaneWorld], jax.Array]
+_Target = Callable[[PlaneClient, PlaneWorld], jax.Array]
 
 
 class PlaneState(NamedTuple):
@@ -293,7 +293,7 @@ def travel(
     return end.clients, Path(times, jnp.where(rest[..., None], end.clients.position[:, None], end.path.points))
 
 
-def _heading(target: Target | None, everyone: bool) -> Callable[[PlaneWorld, PlaneState], jax.Array] | None:
+def _heading(target: _Target | None, everyone: bool) -> Callable[[PlaneWorld, PlaneState], jax.Array] | None:
     """Return the places for which all clients are heading, [N, 2] (`Mobility.destination`), from the rule's target."""
     if target is None:
         return None
@@ -313,7 +313,7 @@ def plane_mobility(
     everyone: bool = False,
     each_round: bool = False,
     max_events: int = MAX_EVENTS,
-    target: Target | None = None,
+    target: _Target | None = None,
 ) -> Mobility:
     """Make the movement of all clients from a rule for one client.
 

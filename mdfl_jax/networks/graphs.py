@@ -22,7 +22,7 @@ SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depen
 LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 # The largest number of draws of a random graph. If one draw in twenty is connected, 100 draws give a connected graph
 # for 99.4 % of the seeds.
-TRIES = 100
+_TRIES = 100
 
 
 def array_of(graph: Any) -> np.ndarray:
@@ -167,7 +167,7 @@ def until_connected(
 
     def again(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         tries, _, done = carry
-        return ~done & (tries < TRIES)
+        return ~done & (tries < _TRIES)
 
     def attempt(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         tries, _, _ = carry
@@ -415,7 +415,7 @@ class ErdosRenyiNumbers(Numbers):
             field = f"graph.probability is {chance:g}" if self.probability else f"graph.degree is {self.degree}"
             raise UserError(
                 f"{field}; of {num_clients} clients one draw in {1 / max(connected, 1e-9):.3g} is connected, and "
-                f"{TRIES} are made: make it larger, or set graph.allow_disconnected"
+                f"{_TRIES} are made: make it larger, or set graph.allow_disconnected"
             )
 
 

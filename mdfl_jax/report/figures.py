@@ -44,7 +44,7 @@ def write_figures(study: Results, folder: Path) -> list[Path]:
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = []
-    for name, panel in drawn().items():
+    for name, panel in drawn_panels().items():
         png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
         if not panel.applies(study):
             for path in (png, pdf, csv):  # from an earlier report
@@ -54,12 +54,12 @@ def write_figures(study: Results, folder: Path) -> list[Path]:
         disk.write_bytes(png, _bytes(figure, "png"))
         figure.set_layout_engine("none")  # the PNG file has fixed the layout
         disk.write_bytes(pdf, _bytes(figure, "pdf"))
-        rows = numbers_of(study, name)
+        rows = _numbers_of(study, name)
         written += [png, pdf, *([write_csv(csv, rows)] if rows else [])]
     return written
 
 
-def numbers_of(study: Results, name: str) -> Sequence[Sequence[Any]] | None:
+def _numbers_of(study: Results, name: str) -> Sequence[Sequence[Any]] | None:
     """Return the numbers behind a figure that applies, as rows of a table; None if the figure does not give them."""
     with own_files.errors_in_one_line():
         return FIGURES[name].numbers(study)
@@ -80,14 +80,14 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def drawn() -> dict[str, Panel]:
+def drawn_panels() -> dict[str, Panel]:
     """Return the panels that are drawn for files, by name, in their order on the page."""
     return {name: panel for name, panel in in_order().items() if panel.is_drawn}
 
 
 def applying(study: Results) -> list[str]:
     """Return the names of the figures that apply to a study, in their order on the page."""
-    return [name for name, panel in drawn().items() if panel.applies(study)]
+    return [name for name, panel in drawn_panels().items() if panel.applies(study)]
 
 
 def draw_figure(study: Results, name: str) -> Figure:
@@ -143,7 +143,7 @@ def check_figure(study: Results, name: str, path: Path) -> None:
         raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}")
     known = applying(study)
     if name not in known:
-        if name in drawn():
+        if name in drawn_panels():
             why = "this study has not recorded what it shows"
             raise UserError(f"--figure={name}: {why}; there are {', '.join(known)}")
         raise UserError(f"--figure={name}: {unknown_name('figure', name, known)}; one of your own needs --use=FILE")
@@ -160,7 +160,7 @@ def save_figure(study: Results, name: str, path: Path, width: float) -> None:
     """
     check_figure(study, name, path)
     if path.suffix == NUMBERS:
-        rows = numbers_of(study, name)
+        rows = _numbers_of(study, name)
         if rows is None:
             raise UserError(f"--to={path}: figure {name!r} does not give the numbers behind it")
         write_csv(path, rows)
@@ -205,8 +205,8 @@ class Plots:
 
     def __getattr__(self, name: str) -> Callable[..., Figure]:
         """Return the method that draws a figure of the report."""
-        if name.startswith("_") or name not in drawn():
-            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn()]))
+        if name.startswith("_") or name not in drawn_panels():
+            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_panels()]))
 
         def draw(x: str = "") -> Figure:
             return draw_figure(self._results.shown(x), name)

@@ -32,7 +32,7 @@ class Playback(NamedTuple):
 
 
 @VIEWS.register("map")
-def playback(run: Results) -> Playback:
+def _playback(run: Results) -> Playback:
     """Return the playback of the map of a run (`Results.map`).
 
     Raises:

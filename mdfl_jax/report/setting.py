@@ -85,7 +85,7 @@ def worlds_of(study: Results) -> dict[int, World]:
 
     Maps of worlds without walls show the same area, so that they can be compared side by side.
     """
-    worlds = {p: world for p in range(len(study.points)) if (world := world_of(study, p)) is not None}
+    worlds = {p: world for p in range(len(study.points)) if (world := _world_of(study, p)) is not None}
     planes = [world for world in worlds.values() if world.kind == PLANE]
     if not planes:
         return worlds
@@ -96,7 +96,7 @@ def worlds_of(study: Results) -> dict[int, World]:
     }
 
 
-def world_of(study: Results, p: int) -> World | None:
+def _world_of(study: Results, p: int) -> World | None:
     """Return the world of a sweep point.
 
     It is None if the clients have no places and nothing is recorded of their links or of their meetings with a server.

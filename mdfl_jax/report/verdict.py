@@ -13,7 +13,7 @@ from mdfl_jax.report.tables import by_seed, cause_of_divergence, seeds_in_words
 from mdfl_jax.results import statistics
 from mdfl_jax.results.results import Results
 
-Point = Mapping[str, Any]
+_Point = Mapping[str, Any]
 Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
 
 
@@ -27,7 +27,7 @@ class Measure(NamedTuple):
     unit: str = ""
     of_gap: str = ""  # the unit of a difference
 
-    def mean(self, point: Point) -> float:
+    def mean(self, point: _Point) -> float:
         """Return the mean over the seeds, or NaN if the point has none."""
         found = (point.get(self.key) or {}).get("mean")
         return float(found) if isinstance(found, int | float) else math.nan
@@ -38,7 +38,7 @@ class Measure(NamedTuple):
         parts = [mean] if half is None else [mean, half]
         return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
 
-    def format_point(self, point: Point) -> str:
+    def format_point(self, point: _Point) -> str:
         """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
         return self.format(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
@@ -73,7 +73,7 @@ class Lead(NamedTuple):
         return self.partly and self.mean < 0
 
 
-def find_lead(best: Point, other: Point, measure: Measure, paired: Paired) -> Lead:
+def find_lead(best: _Point, other: _Point, measure: Measure, paired: Paired) -> Lead:
     """Return by how much one sweep point is better than another, with a 95 % Student-t interval.
 
     The interval is paired by seed, over the seeds that both points have. It is Welch's if the points are not paired, as
@@ -91,7 +91,7 @@ _FEW = 3  # so many sweep points are named one by one; of more, only their numbe
 _MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 
 
-Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
+Leads = Sequence[tuple[_Point, Lead]]  # the other points, and the lead of the best one over each
 
 
 def verdict(study: Results) -> list[str]:
@@ -132,7 +132,7 @@ def verdict(study: Results) -> list[str]:
     return said + lost
 
 
-def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
+def _best(best: _Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Return the sentences about the best of several sweep points; the first one says so if no difference was found."""
     against, gap = next(((point, of) for point, of in leads if point["id"] == best["baseline"]), leads[0])
     is_baseline = best["id"] in (point["baseline"] for point, _ in leads)
@@ -152,7 +152,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     return f"{title} {claim}: {_mean(best, measure)}, {beside}; {told}."
 
 
-def _mean(point: Point, measure: Measure) -> str:
+def _mean(point: _Point, measure: Measure) -> str:
     return f"{measure.format_point(point)} {measure.words}"
 
 
@@ -166,7 +166,7 @@ def _counted(gap: Lead) -> str:
     return "one common seed" if gap.pairs == 1 else f"{gap.pairs} common seeds"
 
 
-def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
+def _tell(best: _Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Return the clause that says from which of the other sweep points the best one differs significantly."""
     counts = {of.pairs for _, of in leads if of.pairs is not None}
     if all(of.pairs is not None for _, of in leads):
@@ -202,7 +202,7 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
     return [f"The means are over different seeds: over the common ones, {who} {verb} better."]
 
 
-def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) -> str:
+def _only(point: _Point, measure: Measure, names: Mapping[str, str], count: int) -> str:
     """Return the sentence about the only sweep point that has a result."""
     seeds = known_seeds(point[measure.key])
     over = "one seed, hence no interval" if seeds == 1 else f"mean over {seeds} seeds with its 95 % interval"
@@ -210,7 +210,7 @@ def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) 
     return f"{whose} {measure.words} is {measure.format_point(point)} ({over})."
 
 
-def _target(points: Sequence[Point], target: float | None, names: Mapping[str, str]) -> list[str]:
+def _target(points: Sequence[_Point], target: float | None, names: Mapping[str, str]) -> list[str]:
     """Return the sentence that says which sweep points have reached the target, and which one did so first."""
     if target is None:
         return []
@@ -227,7 +227,7 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     return [f"{many} sweep points reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]
 
 
-def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[Point], str]) -> list[str]:
+def _diverged(points: Sequence[_Point], names: Mapping[str, str], why: Callable[[_Point], str]) -> list[str]:
     """Return the sentences that name the sweep points whose models diverged, and what may be the cause."""
     lost = [point for point in points if point.get("diverged")]
     if not lost:

@@ -485,7 +485,7 @@ class Results:
           per_client: False: a row for each sweep point, seed and evaluated round, with means over the clients, as in
             metrics.jsonl. True: a row for each client as well, with the metrics that have one number per client.
         """
-        return of_clients(self) if per_client else of_runs(self)
+        return _of_clients(self) if per_client else of_runs(self)
 
     def models(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
         """Return the models of the clients that a run has kept.
@@ -705,7 +705,7 @@ def of_runs(results: Results) -> "pd.DataFrame":
     return frame
 
 
-def of_clients(results: Results) -> "pd.DataFrame":
+def _of_clients(results: Results) -> "pd.DataFrame":
     """Return a row for each sweep point, seed, evaluated round and client, with the metrics of clients as columns.
 
     A metric that a sweep point does not have is NaN.

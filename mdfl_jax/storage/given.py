@@ -26,7 +26,7 @@ from mdfl_jax.core.tables import Rows
 from mdfl_jax.storage.disk import GIB
 
 CODE = GIB // 64  # bytes of a file of code, of flags or of JSON of a study
-TABLE = 2 * GIB  # of a text that is read whole
+_TABLE = 2 * GIB  # of a text that is read whole
 LARGE = 1024 * GIB  # of traces, whose samples are counted, and of arrays, which must fit the memory
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -86,7 +86,7 @@ def held(name: str, content: bytes) -> Iterator[str]:
         yield path
 
 
-def check_file(path: str | Path, most: int = TABLE) -> None:
+def check_file(path: str | Path, most: int = _TABLE) -> None:
     """Check that a path is that of a regular file that is not too large. Nothing is read of it.
 
     Raises:
@@ -107,7 +107,7 @@ def check_file(path: str | Path, most: int = TABLE) -> None:
         raise UserError(f"it has {found.st_size:,} bytes; {allowed}")
 
 
-def open_file(path: str | Path, most: int = TABLE) -> io.BufferedReader:
+def open_file(path: str | Path, most: int = _TABLE) -> io.BufferedReader:
     """Open a file for reading, after `check_file`.
 
     Raises:
@@ -161,7 +161,7 @@ def _as_latin(line: str) -> str:
     return _UNDECODED.sub(lambda found: bytes([ord(found[0]) - 0xDC00]).decode("cp1252"), line)
 
 
-def read_text(path: str | Path, most: int = TABLE, any_encoding: bool = False) -> str:
+def read_text(path: str | Path, most: int = _TABLE, any_encoding: bool = False) -> str:
     """Read a text whole: UTF-8 with or without a byte order mark, with its line ends, or one of `lines_in`.
 
     Raises:

@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def devices() -> list[str]:
+def _devices() -> list[str]:
     """Describe each device of this process, or of all hosts that compute together."""
     import jax  # not by those who only read how a result was made
 
@@ -51,7 +51,7 @@ def started() -> str:
 
 def provenance() -> dict[str, Any]:
     """Return how a result was made: command, commit, versions and devices."""
-    return {"command": started(), "commit": commit(), "versions": versions(), "devices": devices()}
+    return {"command": started(), "commit": commit(), "versions": versions(), "devices": _devices()}
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

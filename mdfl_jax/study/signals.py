@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _TICK = 0.1  # seconds after which a stop is noticed while a program is compiled
 _COMPILING = "compiling"  # the name of a thread that does so
 
@@ -60,7 +60,7 @@ def handled(stop: Callable[[], None], log: Callable[[str], None], is_worker: boo
             signal.signal(of, before)
 
 
-def apart(act: Callable[[], T], is_stopping: Callable[[], bool] = lambda: False) -> T | None:
+def apart(act: Callable[[], _T], is_stopping: Callable[[], bool] = lambda: False) -> _T | None:
     """Call a function that compiles, in a thread of its own, since a compiler heeds no signal.
 
     Args:
@@ -73,7 +73,7 @@ def apart(act: Callable[[], T], is_stopping: Callable[[], bool] = lambda: False)
     Raises:
       Exception: What the function raises.
     """
-    found: list[T] = []
+    found: list[_T] = []
     errors: list[BaseException] = []
 
     def run() -> None:

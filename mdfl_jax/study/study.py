@@ -181,7 +181,7 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=has_momentum(experiment))
 
 
-def settings_of(experiment: Experiment) -> Settings:
+def _settings_of(experiment: Experiment) -> Settings:
     """Return the settings of the algorithm."""
     return Settings(
         optimizer=_optimizer(experiment),
@@ -216,7 +216,7 @@ def build_simulation(
       UserError: If task, network and algorithm do not fit together.
     """
     engine = experiment.engine
-    settings = settings_of(experiment)
+    settings = _settings_of(experiment)
     algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
     algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm

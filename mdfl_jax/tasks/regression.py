@@ -44,7 +44,7 @@ class LogisticNumbers(LinearNumbers):
     l2: float = number(1e-3, "weight lambda of the penalty lambda / 2 ||w||^2", at_least=0, source="PaME V-A")
 
 
-class Samples(NamedTuple):
+class _Samples(NamedTuple):
     """Features a [..., n] and targets b [...]."""
 
     features: jax.Array
@@ -63,9 +63,9 @@ class RegressionClients(NamedTuple):
       l2: [] lambda.
     """
 
-    train: Samples
-    test: Samples
-    validation: Samples
+    train: _Samples
+    test: _Samples
+    validation: _Samples
     num_samples: jax.Array
     label_counts: jax.Array
     l2: jax.Array
@@ -80,7 +80,7 @@ def draw_truth(key: jax.Array, dimension: int, dtype: jnp.dtype, share: jax.Arra
     return jnp.where(where, size * jax.random.rademacher(key_sign, (dimension,), dtype), 0)
 
 
-def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) -> Samples:
+def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) -> _Samples:
     """Draw standard normal features a and their targets b.
 
     Args:
@@ -97,8 +97,8 @@ def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) 
     features = jax.random.normal(key_features, (num_samples, truth.shape[0]), truth.dtype)
     mean = jnp.matmul(features, truth, precision="highest")
     if kind == "linear":
-        return Samples(features, mean + NOISE * jax.random.normal(key_targets, mean.shape, mean.dtype))
-    return Samples(features, jax.random.bernoulli(key_targets, jax.nn.sigmoid(mean)).astype(mean.dtype))
+        return _Samples(features, mean + NOISE * jax.random.normal(key_targets, mean.shape, mean.dtype))
+    return _Samples(features, jax.random.bernoulli(key_targets, jax.nn.sigmoid(mean)).astype(mean.dtype))
 
 
 def _losses(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
@@ -123,7 +123,7 @@ def _mean_over(mask: jax.Array) -> Callable[[jax.Array], jax.Array]:
     return of_samples
 
 
-def _score(kind: str, samples: Samples, weights: jax.Array) -> Score:
+def _score(kind: str, samples: _Samples, weights: jax.Array) -> Score:
     """Score M models [M, n]: the share of correct labels, or max(R^2, 0), and the mean loss without the penalty."""
     outputs = jnp.matmul(weights, samples.features.T, precision="highest")
     loss = jnp.mean(_losses(kind, outputs, samples.targets), axis=1)
@@ -179,7 +179,7 @@ class Regression:
         own = jax.random.normal(key, (self.num_clients, self.dimension), self.dtype) * jnp.asarray(shift, self.dtype)
         return truth + jnp.where(truth != 0, own, 0)
 
-    def _training_samples(self, key: jax.Array, truths: jax.Array) -> Samples:
+    def _training_samples(self, key: jax.Array, truths: jax.Array) -> _Samples:
         """Draw the samples of each client from its truth."""
         draw = lambda k, w: draw_samples(k, self.kind, w, self.samples_per_client)  # noqa: E731
         return jax.vmap(draw)(jax.random.split(key, self.num_clients), truths)
@@ -289,7 +289,7 @@ def regression(
 def _by_client(clients: RegressionClients) -> RegressionClients:
     """Divide the clients' own data by client. Each device keeps all test and validation samples and lambda."""
     alike = jax.tree.map(lambda _: False, clients)
-    return alike._replace(train=Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]
+    return alike._replace(train=_Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]
 
 
 def _register(kind: str, numbers: type[LinearNumbers], doc: str, formula: str, cite: str) -> None:

@@ -23,7 +23,7 @@ Logits = Callable[[Params, Any, jax.Array], jax.Array]
 Summed = Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
 
 MANY = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
-CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
+_CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
 _AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
 GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
@@ -123,7 +123,7 @@ class Evaluator(NamedTuple):
         sums = lambda models, chunk: self.over_samples(data, models, tally, data.y_test, chunk)  # noqa: E731
         if not grouped or self.in_turn or self.mesh is not None:
             return sums(client_params, 0)
-        return by_group(lambda models: sums(models, CHUNK), client_params, self.at_once // CHUNK)
+        return by_group(lambda models: sums(models, _CHUNK), client_params, self.at_once // _CHUNK)
 
     def over_samples(self, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0) -> Any:
         """Add up a function of the outputs of M models over all test samples, chunk by chunk.

@@ -12,7 +12,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
 
 VEHICLES = ("longest", "first", "reuse")
-FEW = 64  # times between samples of a node by which its gaps are told
+_FEW = 64  # times between samples of a node by which its gaps are told
 CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
 GAPS = ("auto", "hold", "absent")
 MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
@@ -52,9 +52,9 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
 def spacings(trace: Trace) -> np.ndarray:
     """Compute the median time in seconds between consecutive samples of each node, [M] float64; NaN of one sample.
 
-    Only the first `FEW` times of a node are used, so the memory is that of at most so many of each node.
+    Only the first `_FEW` times of a node are used, so the memory is that of at most so many of each node.
     """
-    wanted = np.minimum(np.bincount(trace.node, minlength=len(trace.ids)), FEW + 1)
+    wanted = np.minimum(np.bincount(trace.node, minlength=len(trace.ids)), _FEW + 1)
     starts = np.cumsum(wanted) - wanted
     found, count = np.empty(wanted.sum()), np.zeros(len(trace.ids), int)
     for time, node, _ in chunks(trace):

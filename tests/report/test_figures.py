@@ -27,7 +27,7 @@ def test_files_are_not_blank_and_have_their_fonts_in_them(reported):
 
 
 def test_two_reports_have_the_same_bytes_and_leave_no_stale_figure(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "drawn", lambda: {name: FIGURES[name] for name in ("accuracy", "map")})
+    monkeypatch.setattr(figures, "drawn_panels", lambda: {name: FIGURES[name] for name in ("accuracy", "map")})
     run = study([{}], seeds=2, positions=False)
     (run.workdir / "figures").mkdir()
     (run.workdir / "figures" / "map.png").write_bytes(b"of an earlier run")

@@ -104,7 +104,7 @@ FILES = ("metrics.jsonl", "summary.json", "history.npz", "config.json", "report.
 
 def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(folder, tmp_path, monkeypatch):
     """A file is replaced; a folder that is a link, and a lock, are refused."""
-    monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
+    monkeypatch.setattr(figures, "drawn_panels", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     for name in FILES:
         outside = tmp_path / name
         for place in (outside, folder / name):
@@ -149,7 +149,7 @@ def test_a_row_a_client_of_an_evaluation(results):
 
 
 def test_the_report_is_that_of_the_command(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
+    monkeypatch.setattr(figures, "drawn_panels", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     page = Results.read(results.workdir).report().read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = results.without_workdir().report(tmp_path / "new" / "folder")

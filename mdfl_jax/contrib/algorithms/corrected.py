@@ -50,10 +50,10 @@ class Moved(NamedTuple):
 
 # (hparams, links, state, descent [N, ...] = eta grad f(x^k), context) -> Moved. In round 0 ``state.before`` holds the
 # models and ``state.descent`` is zero.
-Move = Callable[[Any, Links, CorrectedState, ClientParams, RoundContext], Moved]
+_Move = Callable[[Any, Links, CorrectedState, ClientParams, RoundContext], Moved]
 
 
-def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm:
+def corrected(settings: Settings, move: _Move, needs: Iterable[str]) -> Algorithm:
     """Make an algorithm of one gradient step a round and a recursion over two rounds.
 
     In a round in which no client has a link the recursion waits (`mdfl_jax.algorithms.local.waiting`).

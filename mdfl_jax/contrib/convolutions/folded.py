@@ -28,11 +28,11 @@ from mdfl_jax.models.conv import BOTTLENECKS, TOGETHER, Together
 from mdfl_jax.models.norm import BatchNorm, pixels
 from mdfl_jax.models.zoo.resnet import HE, Block, Layer
 
-EXACT = jax.lax.Precision.HIGHEST
+_EXACT = jax.lax.Precision.HIGHEST
 PIXELS = (1, 2, 3)  # the axes of [C, H, W, B] that are summed
 
 
-class Moments(NamedTuple):
+class _Moments(NamedTuple):
     """Moments of the inputs of a `Product`, over all pixels of a batch. No gradient passes through them.
 
     Attributes:
@@ -62,17 +62,17 @@ class Product(NamedTuple):
         """The shape [O, H, W, B] of its result."""
         return (self.kernel.shape[1], *self.inputs.shape[1:])
 
-    def moments(self, number: jax.Array) -> Moments:
+    def moments(self, number: jax.Array) -> _Moments:
         """Return the moments of the inputs over ``number`` pixels, at least one, of samples that are there."""
         inputs, kernel = map(jax.lax.stop_gradient, self)
         mean = _sums(inputs) / number
         covariance = _products(inputs, inputs) / number - mean[:, None] * mean
-        return Moments(number, mean, jnp.dot(covariance, kernel.astype(jnp.float32), precision=EXACT))
+        return _Moments(number, mean, jnp.dot(covariance, kernel.astype(jnp.float32), precision=_EXACT))
 
-    def result(self, moments: Moments) -> tuple[jax.Array, jax.Array]:
+    def result(self, moments: _Moments) -> tuple[jax.Array, jax.Array]:
         """Return the mean and the variance of the result, [O] each, from the moments of the inputs."""
         kernel = jax.lax.stop_gradient(self.kernel).astype(jnp.float32)
-        mean = jnp.dot(moments.mean, kernel, precision=EXACT)
+        mean = jnp.dot(moments.mean, kernel, precision=_EXACT)
         return mean, jnp.maximum(jnp.sum(kernel * moments.spread, axis=0), 0.0)
 
 
@@ -90,7 +90,7 @@ class Normalised(NamedTuple):
     product: Product
     scale: jax.Array
     bias: jax.Array
-    moments: Moments
+    moments: _Moments
     rate: jax.Array
 
     @property
@@ -115,7 +115,7 @@ def relu_of_sum(terms: tuple[Normalised | jax.Array, ...], mask: jax.Array) -> j
     kernels = [(part.product.kernel * (part.rate * part.scale)).astype(inputs.dtype) for part in parts]
     total = _applied(_joined(kernels), inputs)
     for part, kernel in zip(parts, kernels):  # the mean that the rounded kernel gives, so that no mean moves
-        mean = jnp.dot(part.moments.mean, kernel.astype(jnp.float32), precision=EXACT)
+        mean = jnp.dot(part.moments.mean, kernel.astype(jnp.float32), precision=_EXACT)
         total += _column(part.bias - mean)
     for term in terms:
         total = total if isinstance(term, Normalised) else total + term.astype(jnp.float32)
@@ -153,8 +153,8 @@ def _of_part(part: Normalised, d: jax.Array, sums: jax.Array, mask: jax.Array) -
     # d goes back less its mean and less its part along the result: factor * d + along * (result - mean) - const.
     along = -factor * part.rate * d_scale / number
     d_kernel = factor * products + along * number * spread
-    of_inputs = jnp.dot(wide * along, wide.T, precision=EXACT)  # [C, C]
-    const = jnp.dot(wide, factor * sums / number, precision=EXACT) + jnp.dot(of_inputs, mean, precision=EXACT)
+    of_inputs = jnp.dot(wide * along, wide.T, precision=_EXACT)  # [C, C]
+    const = jnp.dot(wide, factor * sums / number, precision=_EXACT) + jnp.dot(of_inputs, mean, precision=_EXACT)
     back = _joined([(wide * factor).T, of_inputs]).astype(inputs.dtype)
     d_inputs = jnp.where(mask, _applied(back, _joined([d, inputs])) - _column(const), 0.0)
     product = Product(d_inputs.astype(inputs.dtype), d_kernel.astype(kernel.dtype))

@@ -69,7 +69,7 @@ def from_cells(x: jax.Array, side: int) -> jax.Array:
     return jnp.transpose(x, (2, 3, 0, 4, 1, 5)).reshape(-1, down * side, across * side, samples)
 
 
-def convolution(x: jax.Array, kernel: jax.Array, side: int) -> jax.Array:
+def _convolution(x: jax.Array, kernel: jax.Array, side: int) -> jax.Array:
     """Convolve pixels that are held in cells, with zero padding and stride one.
 
     Args:
@@ -77,7 +77,7 @@ def convolution(x: jax.Array, kernel: jax.Array, side: int) -> jax.Array:
       kernel: [size, size, C, O]; size // 2 is at most ``side``, which is even.
 
     Returns:
-      [4 * (side / 2)^2 * O, H', W', B], ordered for `max_pool`.
+      [4 * (side / 2)^2 * O, H', W', B], ordered for `_max_pool`.
     """
     matrix = expanded(kernel, side, 1 if x.shape[1:3] == (1, 1) else 3).astype(x.dtype)
     if matrix.shape[0] == 1:
@@ -109,7 +109,7 @@ def _taps(size: int, side: int, reach: int) -> np.ndarray:
     """Return which tap of a kernel joins each input pixel and each output pixel of a cell; -1: none.
 
     The inputs are in the order of ``reach`` x ``reach`` cells and of the pixels in a cell, the outputs in that of
-    `max_pool`.
+    `_max_pool`.
     """
     place = np.arange(reach * side)[:, None] - (reach // 2) * side - np.arange(side) + size // 2  # along one axis
     down, across = place[:, None, :, None], place[None, :, None]
@@ -120,8 +120,8 @@ def _taps(size: int, side: int, reach: int) -> np.ndarray:
 
 
 @jax.custom_vjp
-def max_pool(y: jax.Array) -> jax.Array:
-    """Take the maximum of each 2 x 2 square of pixels of a `convolution`: [4 K, H', W', B] -> [K, H', W', B].
+def _max_pool(y: jax.Array) -> jax.Array:
+    """Take the maximum of each 2 x 2 square of pixels of a `_convolution`: [4 K, H', W', B] -> [K, H', W', B].
 
     Its gradient is that of `mdfl_jax.models.conv.max_pool`: equal maxima share it, first along a column, then along a
     row. Only ``y`` is kept for it.
@@ -142,7 +142,7 @@ def _shares(g: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def _pool_forward(y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return max_pool(y), y
+    return _max_pool(y), y
 
 
 def _pool_backward(y: jax.Array, g: jax.Array) -> tuple[jax.Array]:
@@ -152,7 +152,7 @@ def _pool_backward(y: jax.Array, g: jax.Array) -> tuple[jax.Array]:
     return (jnp.concatenate([upper_left, upper_right, lower_left, lower_right]),)
 
 
-max_pool.defvjp(_pool_forward, _pool_backward)
+_max_pool.defvjp(_pool_forward, _pool_backward)
 
 
 class Conv(nn.Module):
@@ -172,7 +172,7 @@ class Conv(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Apply the layer to ``x`` [side * side * C, H', W', B]."""
         shape = (self.size, self.size, x.shape[0] // self.side**2, self.features)
-        y = max_pool(convolution(x, self.param("kernel", nn.initializers.lecun_normal(), shape), self.side))
+        y = _max_pool(_convolution(x, self.param("kernel", nn.initializers.lecun_normal(), shape), self.side))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
         return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
 

@@ -26,7 +26,7 @@ CHILD = "MDFL_JAX_AHEAD"  # the environment variable; its value is NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
 
 
-def run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
+def _run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
     """Compile the programs of a study for a device, each in a child process, or one of them if this is the child.
 
     Args:
@@ -43,7 +43,7 @@ def run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
 
 for _kind in KINDS:
     if _kind != "cpu":
-        DRY_RUNS.register(_kind)(run)
+        DRY_RUNS.register(_kind)(_run)
 
 
 def main(wanted: "Wanted") -> int:

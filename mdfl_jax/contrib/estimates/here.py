@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mdfl_jax.core.devices import Wanted
 
 
-def run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
+def _run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
     """Print the plan of a study, and what its programs need.
 
     Args:
@@ -36,16 +36,16 @@ def run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
     del wanted, effort
     study = make_study(config)
     print(plan(study, given=common.fields_of_user(common.value_of("config"))))
-    told, fits = apart(lambda: describe(study)) or ("", True)
+    told, fits = apart(lambda: _describe(study)) or ("", True)
     print(told)
     return 0 if fits else 1
 
 
 for _kind in ("here", "cpu"):
-    DRY_RUNS.register(_kind)(run)
+    DRY_RUNS.register(_kind)(_run)
 
 
-def describe(study: Study) -> tuple[str, bool]:
+def _describe(study: Study) -> tuple[str, bool]:
     """Describe what every group needs, and tell whether a run of each fits."""
     lines, fits = list[str](), True
     for group in study.groups:

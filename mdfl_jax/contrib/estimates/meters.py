@@ -25,7 +25,7 @@ _OPCODE = re.compile(r" ([a-z][a-z0-9\-]*)\(")
 _ARRAY = re.compile(r"\b([a-z]+\d*)\[([\d,]*)\]")
 
 
-class Array(NamedTuple):
+class _Array(NamedTuple):
     """An array of a program: its type and its sides, as the program writes them, and the bytes of its elements."""
 
     text: str
@@ -45,7 +45,7 @@ class Instruction(NamedTuple):
 
     name: str
     kind: str
-    arrays: list[Array]
+    arrays: list[_Array]
     operands: list[str]
     text: str
 
@@ -61,10 +61,10 @@ class Instruction(NamedTuple):
 
 
 Computation = Mapping[str, Instruction]
-Program = Mapping[str, Computation]
+_Program = Mapping[str, Computation]
 
 
-def parse(text: str) -> tuple[Program, str]:
+def _parse(text: str) -> tuple[_Program, str]:
     """Return the instructions of each computation of a program by name, and the name of the entry computation."""
     found: dict[str, dict[str, Instruction]] = {}
     entry = name = ""
@@ -84,10 +84,10 @@ def parse(text: str) -> tuple[Program, str]:
     return found, entry
 
 
-def arrays_of(shape: str) -> list[Array]:
+def arrays_of(shape: str) -> list[_Array]:
     """Return the arrays of a shape, which may be that of a tuple."""
     size = lambda kind, sides: _BYTES.get(kind, 4) * math.prod(map(int, filter(None, sides.split(","))))  # noqa: E731
-    return [Array(f"{kind}[{sides}]", size(kind, sides)) for kind, sides in _ARRAY.findall(shape)]
+    return [_Array(f"{kind}[{sides}]", size(kind, sides)) for kind, sides in _ARRAY.findall(shape)]
 
 
 class Operation(NamedTuple):
@@ -159,7 +159,7 @@ def read(*texts: str, epoch_steps: int = 0) -> Cost:
     """
     sums = _nothing()
     for text in texts:
-        program, entry = parse(text)
+        program, entry = _parse(text)
         _add(sums, _Reader(program, {}, epoch_steps).sums(entry, False), 1)
     by_operation: Counter = Counter()
     for (operation, _), cycles in sums.cycles.items():
@@ -173,7 +173,7 @@ def read(*texts: str, epoch_steps: int = 0) -> Cost:
 class _Reader(NamedTuple):
     """Adds up the computations of a program, each once: ``known`` keeps their sums."""
 
-    program: Program
+    program: _Program
     known: dict[tuple[str, bool], _Sums]
     epoch_steps: int = 0
 

@@ -37,7 +37,7 @@ from mdfl_jax.study.identity import DIGESTS, Field, fields_of, in_words, not_in_
 from mdfl_jax.study.workdir import inspect_workdir
 from mdfl_jax.study.workers import Workers
 
-Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
+_Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def merge(folders: Sequence[Path], out: Path) -> Results:
@@ -57,7 +57,7 @@ def merge(folders: Sequence[Path], out: Path) -> Results:
       UserError: If a folder holds no study, if the studies are of different kinds, if two of them disagree about a run,
         if runs are missing, or if ``out`` holds something. Nothing is written then.
     """
-    parts = [Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
+    parts = [_Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
     for part in parts[1:]:
         _check_alike(parts[0], part)
     manifest = _whole(parts)
@@ -102,7 +102,7 @@ def _link(path: Path, new: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """A workdir and the content of its config.json."""
 
     workdir: Path
@@ -124,7 +124,7 @@ class Part:
         return {path for point in self.manifest["points"] for path in point["overrides"]}
 
 
-def _check_alike(first: Part, other: Part) -> None:
+def _check_alike(first: _Part, other: _Part) -> None:
     """Check that two workdirs hold parts of one study: fields that no sweep varies, rounds and files are the same."""
     here, there = first.fields, other.fields
     free = not_in_runs().union({"seeds", "first_seed", "sweep"}, first.swept, other.swept)
@@ -141,13 +141,13 @@ def _check_alike(first: Part, other: Part) -> None:
                 raise UserError(words + str(Field(name, theirs[name], ours[name], *folders)))
 
 
-def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[int, int], RunRecord]:
+def _records(parts: Sequence[_Part], manifest: Mapping[str, Any]) -> dict[tuple[int, int], RunRecord]:
     """Return the records of the whole study's runs that are there, by (index of the point, seed).
 
     Workdirs that have the same run must agree about it to the bit.
     """
     axes = list(manifest["points"][0]["overrides"])
-    index = {Part(Path(), manifest).values(point, axes): p for p, point in enumerate(manifest["points"])}
+    index = {_Part(Path(), manifest).values(point, axes): p for p, point in enumerate(manifest["points"])}
     found: dict[tuple[int, int], RunRecord] = {}
     for part in parts:
         for point, records in zip(part.manifest["points"], read_records(part.workdir, part.manifest)):
@@ -162,9 +162,9 @@ def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[i
     return found
 
 
-def _axes(parts: Sequence[Part]) -> Axes:
+def _axes(parts: Sequence[_Part]) -> _Axes:
     """Return the axes of the whole sweep with the values that they have in any part."""
-    axes: Axes = {paths: [] for part in parts for paths in split_axes(str(part.manifest["config"].get("sweep") or ""))}
+    axes: _Axes = {paths: [] for part in parts for paths in split_axes(str(part.manifest["config"].get("sweep") or ""))}
     every = list(itertools.chain(*axes))
     if twice := [path for path in every if every.count(path) > 1]:
         raise UserError(f"{twice[0]} is tied to another field in the sweep of one part and not in that of another")
@@ -174,7 +174,7 @@ def _axes(parts: Sequence[Part]) -> Axes:
     }
 
 
-def _whole(parts: Sequence[Part]) -> dict[str, Any]:
+def _whole(parts: Sequence[_Part]) -> dict[str, Any]:
     """Return the content of config.json of the whole study, without the names of its runs.
 
     Raises:

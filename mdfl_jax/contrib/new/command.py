@@ -37,7 +37,7 @@ SECTIONS = {
     "partition": "A partition",
 }
 """The section of docs/extending.md that has the example of each kind."""
-HEAD = '''"""{section} of your own: the example of docs/extending.md.
+_HEAD = '''"""{section} of your own: the example of docs/extending.md.
 
 Run it with:       mdfl sweep ./{name}.py
 Use it elsewhere:  add --use={name}.py to the command of any study
@@ -103,7 +103,7 @@ def write(kind: str, name: str, folder: Path) -> Path:
     Raises:
       UserError: if the file exists or cannot be written.
     """
-    path, text = folder / f"{name}.py", HEAD.format(section=SECTIONS[kind], name=name) + rename(example(kind), name)
+    path, text = folder / f"{name}.py", _HEAD.format(section=SECTIONS[kind], name=name) + rename(example(kind), name)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

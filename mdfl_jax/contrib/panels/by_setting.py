@@ -73,7 +73,7 @@ class Along(NamedTuple):
     others: list[Axis]
 
 
-def numbers_of(study: Results) -> list[Along]:
+def _numbers_of(study: Results) -> list[Along]:
     """Return the varying numbers with enough values. Along those that `select` has chosen, all its points are shown."""
     if not is_known(study):
         return []
@@ -138,7 +138,7 @@ def _response_caption(study: Results, shown: list[Along]) -> str:
     return f"{what} against {names}: {describe_seeds(study)}{bars}.{said}"
 
 
-@figure("response", of=numbers_of, caption=_response_caption, place=15, title="Accuracy by setting")
+@figure("response", of=_numbers_of, caption=_response_caption, place=15, title="Accuracy by setting")
 def response(study: Results, shown: list[Along]) -> Picture:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
     plots = [plot for along in shown for plot in plots_along(along)]

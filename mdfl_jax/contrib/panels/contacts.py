@@ -17,21 +17,21 @@ from mdfl_jax.report.style import describe_end, describe_first_seed, looks
 from mdfl_jax.results.results import Results, rounds_counted
 
 
-class Contacts(NamedTuple):
+class _Contacts(NamedTuple):
     """Who was in contact in each of R rounds, and of whom one received from the other, [R, N, N]."""
 
     contact: np.ndarray
     exchange: np.ndarray
 
 
-def recorded_contacts(study: Results, point: int) -> Contacts | None:
+def recorded_contacts(study: Results, point: int) -> _Contacts | None:
     """Return the contacts of the first seed in the rounds of `rounds_counted`; None if they were not recorded."""
     links, heard, mobile = study.history(point, "links"), study.heard(point), study.first_seed(point, "is_mobile")
     if links is None or heard is None or mobile is None or not links[0].size:
         return None
     rounds = rounds_counted(study, point)
     near, hears = (np.unpackbits(of[0, :rounds], axis=-1, count=len(mobile)).astype(bool) for of in (links, heard))
-    return Contacts(near | near.transpose(0, 2, 1), hears | hears.transpose(0, 2, 1))
+    return _Contacts(near | near.transpose(0, 2, 1), hears | hears.transpose(0, 2, 1))
 
 
 def mean_degrees(contact: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ _MOST_POINTS = 12  # sweep points in the panel; others would hide each other
 MOST_TIMES = 50  # values of a line over the rounds
 
 
-class View(NamedTuple):
+class _View(NamedTuple):
     """One panel of the picture: its name, its title, the titles of its axes, and which axes are logarithmic."""
 
     key: str
@@ -149,11 +149,11 @@ class View(NamedTuple):
 
 
 _VIEWS = (
-    View("windows", "Jointly connected windows", "rounds of a window", "jointly connected windows (%)", logx=True),
-    View("components", "Separate groups", "round", "connected components"),
-    View("degree", "Contacts of a client", "round", "contacts of a client"),
-    View("gaps", "Inter-contact times", "x: rounds until the next contact", "P(gap >= x)", True, True),
-    View("durations", "Contact durations", "x: rounds of a contact", "P(duration >= x)", True, True),
+    _View("windows", "Jointly connected windows", "rounds of a window", "jointly connected windows (%)", logx=True),
+    _View("components", "Separate groups", "round", "connected components"),
+    _View("degree", "Contacts of a client", "round", "contacts of a client"),
+    _View("gaps", "Inter-contact times", "x: rounds until the next contact", "P(gap >= x)", True, True),
+    _View("durations", "Contact durations", "x: rounds of a contact", "P(duration >= x)", True, True),
 )
 
 
@@ -173,14 +173,14 @@ class Lines(NamedTuple):
     typical: dict[str, float | None]
 
 
-class Measured(NamedTuple):
+class _Measured(NamedTuple):
     """What was measured of a study: the shown lines, and the number of different networks."""
 
     lines: list[Lines]
     networks: int
 
 
-def measured(study: Results) -> Measured:
+def _measured(study: Results) -> _Measured:
     """Measure the contacts of the sweep points that differ in them, at most `_MOST_POINTS`."""
     styles, groups = looks(study), dict[bytes, list[int]]()
     for p in range(len(study.points)):
@@ -199,10 +199,10 @@ def measured(study: Results) -> Measured:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
             found.append(Lines(first, label, *_statistics(contacts)))
-    return Measured(found, len(groups))
+    return _Measured(found, len(groups))
 
 
-def _statistics(contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
+def _statistics(contacts: _Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
     contact, exchange = contacts
     windows = shortest_windows(exchange)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
@@ -218,7 +218,7 @@ def _statistics(contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | N
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
 
 
-def _caption(study: Results, shown: Measured) -> str:
+def _caption(study: Results, shown: _Measured) -> str:
     lines, networks = shown
     some = f", of {len(lines)} of the {networks} different networks" if networks > len(lines) else ""
     until = f", until {describe_end(study)}" if "round" in study.summary else ""
@@ -238,12 +238,12 @@ def _applies(study: Results) -> bool:  # measuring takes seconds for many client
     return any(study.has(p, "links") for p in range(len(study.points)))
 
 
-@figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts")
-def contacts(study: Results, shown: Measured) -> Picture:
+@figure("contacts", of=_measured, caption=_caption, applies=_applies, place=55, title="Contacts")
+def contacts(study: Results, shown: _Measured) -> Picture:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
     styles = looks(study)
 
-    def plot(view: View) -> Plot:
+    def plot(view: _View) -> Plot:
         found = [(of, styles[of.point], of.found[view.key]) for of in shown.lines if view.key in of.found]
         lines = [
             Series(of.label, look.colour, x, y, dash=look.dash, mark=DISC if len(x) < 2 else "", legend=of.label)

@@ -13,7 +13,7 @@ MAX_POINTS = 7  # the number of colours of the palette
 _GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
 
 
-def shown_points(study: Results) -> list[int]:
+def _shown_points(study: Results) -> list[int]:
     """Return the indices of the sweep points to draw, at most `MAX_POINTS`.
 
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
@@ -30,7 +30,7 @@ def shown_points(study: Results) -> list[int]:
     return found[:MAX_POINTS]
 
 
-def contacts(curve: Curve, name: str) -> np.ndarray:
+def _contacts(curve: Curve, name: str) -> np.ndarray:
     """Return the mean number of contacts since the start of a client of a group, "mobile" or "other": [S, E].
 
     It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
@@ -62,7 +62,7 @@ def caption(study: Results, shown: list[int]) -> str:
     )
 
 
-@figure("groups", of=shown_points, caption=caption, place=30, title="Mobile and other clients")
+@figure("groups", of=_shown_points, caption=caption, place=30, title="Mobile and other clients")
 def groups(study: Results, shown: list[int]) -> Picture:
     """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
@@ -73,7 +73,7 @@ def groups(study: Results, shown: list[int]) -> Picture:
         for name, dash in _GROUPS:
             whose, mean = f"{look.label}, {name} clients", 100 * curve.values[f"accuracy_{name}"].mean(0)
             accuracy.append(Series(whose, look.colour, curve.rounds, mean, dash=dash))
-            met.append(accuracy[-1]._replace(y=contacts(curve, name).mean(0)))
+            met.append(accuracy[-1]._replace(y=_contacts(curve, name).mean(0)))
         lead.append(mean_line(look.label, (look.colour, 0), curve.rounds, _leads(curve), legend=look.label))
     keys = [Series("", "soft", [], [], dash=dash, legend=f"{name} clients") for name, dash in _GROUPS]
     panels = {

@@ -17,16 +17,16 @@ _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages
 _CLOSE = 1e-4  # the parts make up the total if they differ from it by at most this share, as float32 numbers do
 
 
-class Block(NamedTuple):
+class _Block(NamedTuple):
     """One bar chart: the title of its axis, and the means [P] over the seeds by the name of the kind."""
 
     title: str
     bars: dict[str, np.ndarray]
 
 
-def blocks(study: Results) -> list[Block]:
+def blocks(study: Results) -> list[_Block]:
     """Return the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
-    found, made = recorded(study), list[Block]()
+    found, made = recorded(study), list[_Block]()
     counted = found.rounds <= study.summary.get("round", np.inf)
     ends = {  # [P, S], without the runs that have diverged
         key: np.where(found.diverged, np.nan, _ends(array[..., counted])) for key, array in found.values.items()
@@ -39,7 +39,7 @@ def blocks(study: Results) -> list[Block]:
         parts = np.sum([np.nan_to_num(ends[m.key]) for m in own], axis=0)
         if np.allclose(parts[known], ends[key][known], rtol=_CLOSE):
             bars = {m.name.replace("_", " "): _mean(ends[m.key]) / own[0].scale for m in own}
-            made.append(Block(f"{title} by kind", bars))
+            made.append(_Block(f"{title} by kind", bars))
     return made
 
 
@@ -55,7 +55,7 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.nansum(values, axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
 
 
-def _caption(study: Results, shown: list[Block]) -> str:
+def _caption(study: Results, shown: list[_Block]) -> str:
     said = (
         f"What a client has sent until {describe_end(study)}, by kind of message: means over the clients and the seeds."
     )
@@ -63,11 +63,11 @@ def _caption(study: Results, shown: list[Block]) -> str:
 
 
 @figure("traffic", of=blocks, caption=_caption, place=75, title="Traffic")
-def traffic(study: Results, shown: list[Block]) -> Picture:
+def traffic(study: Results, shown: list[_Block]) -> Picture:
     """Draw what a client has sent until the end: bars by kind of message."""
     names = study.labels
 
-    def plot(block: Block) -> Plot:
+    def plot(block: _Block) -> Plot:
         begins, series = np.zeros(len(names)), list[Series]()
         for k, (name, lengths) in enumerate(block.bars.items()):
             told = [f"{for_plotly(label)}<br>{for_plotly(name)}: {value:.5g}" for label, value in zip(names, lengths)]

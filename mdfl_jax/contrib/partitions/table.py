@@ -19,7 +19,7 @@ from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSetti
 from mdfl_jax.storage.given import read_text
 
 HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
-LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
+_LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 _KINDS = "a column of owners, a row of counts or indices for each client, .npz, files of FedLab, FedML or PFLlib"
 _NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz file
 _MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
@@ -71,7 +71,7 @@ def _read(path: str, notes: list[str]) -> tuple[np.ndarray, str]:
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
         _refuse(where, f"it holds {found.dtype} {list(found.shape)}")
     low, high = int(found.min()), int(found.max())
-    if low < (-1 if found.ndim == 1 else 0) or high >= LARGEST:
+    if low < (-1 if found.ndim == 1 else 0) or high >= _LARGEST:
         _refuse(where, f"it holds numbers from {low} to {high}")
     if found.ndim == 1 and lists is None:
         found, _ = numbered_clients(found, notes)
@@ -132,7 +132,7 @@ def _of_lists(lists: Mapping[Any, Sequence[int]], where: str, notes: list[str]) 
     index = np.concatenate([of.astype(np.int64) for of in held]) if held else np.zeros(0, np.int64)
     if not len(index) or any(of.dtype.kind not in "iu" and of.size for of in held) or index.min() < 0:
         raise UserError(f"{where}: it holds no lists of indices from 0")
-    if index.max() >= LARGEST:
+    if index.max() >= _LARGEST:
         raise UserError(f"{where}: it holds the index {index.max()}; allowed: indices of training samples, from 0")
     place = np.repeat(np.arange(len(held)), list(map(len, held)))
     found = np.full(index.max() + 1, -1)
@@ -235,7 +235,7 @@ class TableNumbers(PartitionNumbers):
 
 
 @PARTITIONS.register("table", TableNumbers, formula="the owners, or the counts [N, C], of the file")
-def by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+def _by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the samples to the clients as a file says: who holds which samples, or how many of each label.
 
     The key draws which samples of a label a client gets where the table holds counts; owners need no key. The numbers

@@ -143,14 +143,14 @@ class StayNumbers(NamedTuple):
 
 
 @PRESENCES.register("table", formula="there: from <= round < to, for a row client,from,to of presence.file")
-def table(numbers: StayNumbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
+def _table(numbers: StayNumbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
     """Clients are there in the rounds that a file says."""
     stays = jnp.asarray(numbers.stays)
     return jnp.any((stays[:, :, 0] <= moment.round) & (moment.round < stays[:, :, 1]), axis=1)
 
 
 @PRESENCES.register("trace", formula="there: the trace shows the client (trace.gaps)")
-def trace(numbers: Numbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
+def _trace(numbers: Numbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
     """Clients are there while their trace says where they are. With other members they are there if both say so."""
     return jnp.ones_like(before)
 

@@ -238,7 +238,7 @@ READERS: dict[str, Callable[[str | Path], dict[str, np.ndarray]]] = {
 }
 
 
-class Report(NamedTuple):
+class _Report(NamedTuple):
     """A report on the tensors of a file.
 
     Attributes:
@@ -263,7 +263,7 @@ class Report(NamedTuple):
         return "; ".join(parts)
 
 
-def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
+def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, _Report]:
     """Convert tensors with torchvision's names to a model's variables.
 
     The tensors and the variables must match one to one, by name and shape, with three exceptions. The first convolution
@@ -298,7 +298,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
         wide = resized(np.asarray(tensor, np.float32)) if name in to_resize else np.asarray(tensor, np.float32)
         arrays[name] = wide.transpose(2, 3, 1, 0) if wide.ndim == 4 else wide.T
     given = jax.tree.unflatten(tree, [arrays.get(name) for name in wanted])
-    return given, Report(tuple(name for name in held if name not in to_resize), tuple(to_resize), left_out)
+    return given, _Report(tuple(name for name in held if name not in to_resize), tuple(to_resize), left_out)
 
 
 def torch_name(path: tuple[Any, ...]) -> str:

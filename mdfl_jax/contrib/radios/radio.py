@@ -245,7 +245,7 @@ def reach_alone(parts: Parts, params: RadioParams) -> float:
     return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
 
 
-def losses(path_loss: PathLoss, signal: Any, distance: float) -> jax.Array:
+def _losses(path_loss: PathLoss, signal: Any, distance: float) -> jax.Array:
     """Return the path losses in dB at a distance, of clients in the air and on the ground, where heights count."""
     tall: tuple[jax.Array, ...] = ()
     if path_loss.heights is not None:
@@ -261,7 +261,7 @@ def hears_nobody(parts: Parts, params: RadioParams, radius: float) -> str:
     if path_loss is None:
         return ""
     near, least = radius / 100 if math.isfinite(radius) else 1.0, max(signal.threshold, least_snr(parts, params))
-    lost, left = float(jnp.min(losses(path_loss, signal, near))), float(signal.power - signal.noise - least)
+    lost, left = float(jnp.min(_losses(path_loss, signal, near))), float(signal.power - signal.noise - least)
     if left >= lost:
         return ""
     given = f"a power of {signal.power:g} dBm, a noise of {signal.noise:g} dBm and an SNR of {least:g} dB"
@@ -275,7 +275,7 @@ def best_rate(parts: Parts, params: RadioParams) -> float:
     """
     path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
     if parts.rate and path_loss:
-        least = jnp.min(losses(path_loss, signal, 0.0))
+        least = jnp.min(_losses(path_loss, signal, 0.0))
         best = RATES[parts.rate].bits(params.rate, signal.power - least - signal.noise)
     share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
     return float(best * jnp.max(jnp.asarray(share)))

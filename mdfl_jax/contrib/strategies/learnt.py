@@ -72,7 +72,7 @@ def features(sight: Sight) -> jax.Array:
     return jnp.stack(columns, axis=1)
 
 
-def scores(weights: jax.Array, seen: jax.Array) -> jax.Array:
+def _scores(weights: jax.Array, seen: jax.Array) -> jax.Array:
     """Return the policy's score of each candidate: [`COUNT`] and [K, `FEATURES`] -> [K]."""
     linear, into, offset, out = jnp.split(weights, np.cumsum([FEATURES, FEATURES * HIDDEN, HIDDEN]))
     hidden = jnp.tanh(seen @ into.reshape(FEATURES, HIDDEN) + offset)
@@ -89,4 +89,4 @@ def scores(weights: jax.Array, seen: jax.Array) -> jax.Array:
 )
 def learnt(key: jax.Array, sight: Sight) -> jax.Array:
     """Learnt: to the place that a small policy scores highest, which was trained on the accuracy of the models."""
-    return best(key, scores(sight.numbers.weights, features(sight)), sight)
+    return best(key, _scores(sight.numbers.weights, features(sight)), sight)

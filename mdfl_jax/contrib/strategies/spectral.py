@@ -16,7 +16,7 @@ from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.choosing import Sight, StrategyNumbers, best
 from mdfl_jax.mobility.registry import strategy
 
-STEPS = 64  # power iterations
+_STEPS = 64  # power iterations
 
 
 class SpectralNumbers(StrategyNumbers):
@@ -27,7 +27,7 @@ class SpectralNumbers(StrategyNumbers):
 
 
 def fiedler(key: jax.Array, weight: jax.Array, part: jax.Array) -> jax.Array:
-    """Approximates the eigenvector of the second smallest eigenvalue of a Laplacian, by `STEPS` power iterations.
+    """Approximates the eigenvector of the second smallest eigenvalue of a Laplacian, by `_STEPS` power iterations.
 
     Where the smallest ones are close, it is a mix of their vectors.
 
@@ -48,7 +48,7 @@ def fiedler(key: jax.Array, weight: jax.Array, part: jax.Array) -> jax.Array:
         vector = jnp.where(part, vector - jnp.sum(jnp.where(part, vector, 0.0)) / jnp.maximum(jnp.sum(part), 1), 0.0)
         return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-30)
 
-    return jax.lax.fori_loop(0, STEPS, iterate, jax.random.normal(key, degree.shape))
+    return jax.lax.fori_loop(0, _STEPS, iterate, jax.random.normal(key, degree.shape))
 
 
 @strategy(

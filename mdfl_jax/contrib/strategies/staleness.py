@@ -30,7 +30,7 @@ class StalenessNumbers(StrategyNumbers):
     formula="score(L) = mean over j in S(L) of ||x_i - x_j|| a_j^ageing, over the cluster centres",
     compares=True,
 )
-def staleness(key: jax.Array, sight: Sight) -> jax.Array:
+def _staleness(key: jax.Array, sight: Sight) -> jax.Array:
     """Staleness: to the cluster centre where models differed most from its own, times the rounds since then."""
     assert sight.difference is not None
     largest = jnp.maximum(jnp.max(sight.difference), 1e-6)

@@ -37,7 +37,7 @@ WIDTH = 118  # characters of a line; more points continue in a further block
 _ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
-class Observed(NamedTuple):
+class _Observed(NamedTuple):
     """The quantities and curves of theory of a sweep point.
 
     Attributes:
@@ -76,7 +76,7 @@ def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
     return found
 
 
-def of_config(config: ConfigDict, points: Sequence[Point], only: Collection[str] = ()) -> list[Observed | None]:
+def of_config(config: ConfigDict, points: Sequence[Point], only: Collection[str] = ()) -> list[_Observed | None]:
     """Compute the quantities of theory of the points of a configuration, as `of_study` does.
 
     Nothing is built if no point mixes.
@@ -159,17 +159,17 @@ def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: 
     return program.compile(devices.compiler_options())
 
 
-def observe(rounds: Rounds, experiment: Experiment, only: Collection[str] = ()) -> Observed:
+def observe(rounds: Rounds, experiment: Experiment, only: Collection[str] = ()) -> _Observed:
     """Compute the quantities of theory of a sweep point from some of its seeds; ``only`` as in `of_config`."""
     found = {name: QUANTITIES[name].of(rounds, experiment) for name in only or QUANTITIES.as_registered()}
     values = {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
     if only:
         none = np.zeros((len(rounds.mix), 0))
-        return Observed(values, none[0], none, none[0], none)
+        return _Observed(values, none[0], none, none[0], none)
     window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
     union = np.unique(np.geomspace(1, max(rounds.effective.shape[1], 1), _BINS).round())
     connected = (rounds.effective[:, None, :] <= union[:, None]).mean(2)
-    return Observed(values, np.array(list(rounds.contractions)), window_p, union, connected)
+    return _Observed(values, np.array(list(rounds.contractions)), window_p, union, connected)
 
 
 def _key(experiment: Experiment) -> str:
@@ -191,15 +191,15 @@ def _alike(study: Study, group: Group) -> Iterator[list[int]]:
     yield from found.values()
 
 
-def _joined(parts: Sequence[Observed]) -> Observed:
+def _joined(parts: Sequence[_Observed]) -> _Observed:
     """Join the quantities of several batches of seeds."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
     window_p, connected = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window_p", "connected"))
-    return Observed(values, parts[0].window, window_p, parts[0].union, connected)
+    return _Observed(values, parts[0].window, window_p, parts[0].union, connected)
 
 
 @stages.stage("simulating the networks")
-def of_study(study: Study, only: Collection[str] = ()) -> list[Observed | None]:
+def of_study(study: Study, only: Collection[str] = ()) -> list[_Observed | None]:
     """Compute the quantities of theory of each point of a study, from its network under all seeds.
 
     Batches of seeds are simulated and analysed side by side on the cores of the host.
@@ -211,7 +211,7 @@ def of_study(study: Study, only: Collection[str] = ()) -> list[Observed | None]:
     Returns:
       An entry for each point; None where the clients do not mix their models.
     """
-    found: list[Observed | None] = [None] * len(study.points)
+    found: list[_Observed | None] = [None] * len(study.points)
     entries = study.experiment.rounds * max(point.experiment.network.num_clients for point in study.points) ** 2
     size = max(1, min(BATCH // entries, -(-len(study.seeds) // devices.num_cores())))
     for group in study.groups:
@@ -227,11 +227,11 @@ def of_study(study: Study, only: Collection[str] = ()) -> list[Observed | None]:
 
 def _of_points(
     study: Study, group: Group, program: Any, alike: list[int], size: int, only: Collection[str]
-) -> list[Observed]:
+) -> list[_Observed]:
     """Observe some points of a group that have the same network, with a program for so many seeds at a time."""
     data, hparams = group.simulation.data, group.hparams[group.points.index(alike[0])]
 
-    def of_batch(begin: int) -> list[Observed]:
+    def of_batch(begin: int) -> list[_Observed]:
         seeds = study.seeds[begin : begin + size]
         padded = (seeds * size)[:size]  # the last batch may be shorter, and the program is not compiled again for it
         computed = jax.device_get(program(data, hparams, keys_of(study.points[alike[0]].experiment, padded)))
@@ -295,7 +295,7 @@ def _blocks(names: list[str], columns: list[list[str]], labels: list[str]) -> li
     return lines
 
 
-def table(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
+def table(points: Sequence[Point], observed: Sequence[_Observed | None]) -> str:
     """Arrange the quantities of a study's points as a table: a row for each quantity that a point has.
 
     Args:
@@ -309,7 +309,7 @@ def table(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
     return "\n".join(_blocks([name for name, _ in pairs], columns, [QUANTITIES[name].label for name in shown]))
 
 
-def conclusion(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
+def conclusion(points: Sequence[Point], observed: Sequence[_Observed | None]) -> str:
     """Return in a sentence how soon the links of each point connect all clients; "" where no point has an effective B.
 
     Points are ordered by the median of the effective B over the seeds. Two neighbours in this order are named together
@@ -345,7 +345,7 @@ def _apart(soon: np.ndarray, late: np.ndarray) -> bool:
     return gap["mean"] > gap["ci95"]
 
 
-def as_json(points: Sequence[Point], observed: Sequence[Observed | None], config: ConfigDict) -> dict[str, Any]:
+def as_json(points: Sequence[Point], observed: Sequence[_Observed | None], config: ConfigDict) -> dict[str, Any]:
     """Return the same numbers for a JSON file, with those of each seed and the curves of the pictures.
 
     Infinite values are the text 'inf', and unknown ones None.

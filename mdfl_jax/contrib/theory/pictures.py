@@ -14,7 +14,7 @@ _ENDINGS = tuple(UNSTAMPED)
 NAME = "theory"
 
 
-def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
+def _draw(points: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw two panels with a line for each sweep point.
 
     Left: the mixing parameter p of windows of B rounds, the mean over windows and seeds. Right: the share of first
@@ -56,7 +56,7 @@ def check_folder(folder: Path) -> None:
 
 
 def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the picture of `draw` to a folder as theory.png, theory.pdf and theory.svg, and return their paths.
+    """Write the picture of `_draw` to a folder as theory.png, theory.pdf and theory.svg, and return their paths.
 
     Raises:
       UserError: if a file cannot be written.
@@ -66,5 +66,5 @@ def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise UserError(f"--figures={folder}: cannot be written: {error.strerror or error}") from None
-    save_picture(lambda: draw(points), paths, "figures")
+    save_picture(lambda: _draw(points), paths, "figures")
     return paths

@@ -102,10 +102,10 @@ class Rounds:
         return np.where(np.isfinite(least), sizes[best].astype(float), np.nan), least
 
 
-Values = np.ndarray | None
+_Values = np.ndarray | None
 
 
-class Quantity(NamedTuple):
+class _Quantity(NamedTuple):
     """A number that theory computes for each seed.
 
     Attributes:
@@ -117,48 +117,48 @@ class Quantity(NamedTuple):
 
     label: str
     source: str
-    of: Callable[[Rounds, Experiment], Values]
+    of: Callable[[Rounds, Experiment], _Values]
 
 
-QUANTITIES: Registry[Quantity] = Registry("quantity of theory")
+QUANTITIES: Registry[_Quantity] = Registry("quantity of theory")
 
 
-def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rounds, Experiment], Values]], Quantity]:
-    """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
+def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rounds, Experiment], _Values]], _Quantity]:
+    """Return a decorator that registers a function (rounds, configuration) -> [S] as a `_Quantity`."""
 
-    def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
-        return QUANTITIES.register(name, doc=label, origin=caller())(Quantity(label, source, of))
+    def add(of: Callable[[Rounds, Experiment], _Values]) -> _Quantity:
+        return QUANTITIES.register(name, doc=label, origin=caller())(_Quantity(label, source, of))
 
     return add
 
 
 @quantity("degree", "neighbours of a client, mean")
-def _degree(rounds: Rounds, experiment: Experiment) -> Values:
+def _degree(rounds: Rounds, experiment: Experiment) -> _Values:
     return rounds.adjacency.sum(-1).mean((1, 2))
 
 
 @quantity("components", "components of a round's graph, mean")
-def _components(rounds: Rounds, experiment: Experiment) -> Values:
+def _components(rounds: Rounds, experiment: Experiment) -> _Values:
     return num_components(rounds.adjacency).mean(1)
 
 
 @quantity("connected", "rounds with a connected graph, share", "MADFL property 1 with B = 1")
-def _connected(rounds: Rounds, experiment: Experiment) -> Values:
+def _connected(rounds: Rounds, experiment: Experiment) -> _Values:
     return (rounds.closing == np.arange(rounds.closing.shape[1])).mean(1)
 
 
 @quantity("lambda_2", "lambda_2 of W^T W of a round, mean", "MADFL III")
-def _lambda_2(rounds: Rounds, experiment: Experiment) -> Values:
+def _lambda_2(rounds: Rounds, experiment: Experiment) -> _Values:
     return rounds.contractions[1].mean(1)
 
 
 @quantity("p", "p that holds in every round", "MADFL assumption 3")
-def _p(rounds: Rounds, experiment: Experiment) -> Values:
+def _p(rounds: Rounds, experiment: Experiment) -> _Values:
     return rounds.worst_p[1]
 
 
 @quantity("p_mean", "p of the mean of W^T W", "Boyd et al. 2006")
-def _p_mean(rounds: Rounds, experiment: Experiment) -> Values:
+def _p_mean(rounds: Rounds, experiment: Experiment) -> _Values:
     seeds, number, clients = rounds.mix.shape[:3]
     flat, columns = rounds.mix.reshape(seeds, number * clients, clients), rounds.mix.sum(2)
     # The sum of W^T (I - J) W over the rounds, as two products.
@@ -167,17 +167,17 @@ def _p_mean(rounds: Rounds, experiment: Experiment) -> Values:
 
 
 @quantity("effective_b", "effective B of union windows, median", "MADFL property 1")
-def _effective_b(rounds: Rounds, experiment: Experiment) -> Values:
+def _effective_b(rounds: Rounds, experiment: Experiment) -> _Values:
     return np.quantile(rounds.effective, 0.5, axis=1, method="higher")
 
 
 @quantity("effective_b_90", "effective B of union windows, 90 % quantile", "MADFL property 1")
-def _effective_b_90(rounds: Rounds, experiment: Experiment) -> Values:
+def _effective_b_90(rounds: Rounds, experiment: Experiment) -> _Values:
     return np.quantile(rounds.effective, 0.9, axis=1, method="higher")
 
 
 @quantity("strong_b", "B of B-strong connectivity", "MADFL property 1")
-def _strong_b(rounds: Rounds, experiment: Experiment) -> Values:
+def _strong_b(rounds: Rounds, experiment: Experiment) -> _Values:
     return strong_window(rounds.closing)
 
 
@@ -187,47 +187,47 @@ def _is_bounded(rounds: Rounds, experiment: Experiment) -> np.ndarray:
 
 
 @quantity("bound", "A_0 / tau of theorem 1", "MADFL eq. 8")
-def _bound(rounds: Rounds, experiment: Experiment) -> Values:
+def _bound(rounds: Rounds, experiment: Experiment) -> _Values:
     windows, clients = strong_window(rounds.closing), rounds.num_clients
     found = [mixing.consensus_factor(p, clients, b) for p, b in zip(rounds.worst_p[1], windows)]
     return np.where(_is_bounded(rounds, experiment), found, np.nan)
 
 
 @quantity("window", "windowed form: B", "docs/theory.md")
-def _window(rounds: Rounds, experiment: Experiment) -> Values:
+def _window(rounds: Rounds, experiment: Experiment) -> _Values:
     return np.where(_is_bounded(rounds, experiment), rounds.best_windows[0], np.nan)
 
 
 @quantity("window_p", "windowed form: p of every window", "docs/theory.md")
-def _window_p(rounds: Rounds, experiment: Experiment) -> Values:
+def _window_p(rounds: Rounds, experiment: Experiment) -> _Values:
     sizes, seeds = rounds.best_windows[0], range(len(rounds.mix))
     found = [rounds.worst_p[int(size)][s] if np.isfinite(size) else np.nan for s, size in zip(seeds, sizes)]
     return np.where(_is_bounded(rounds, experiment), found, np.nan)
 
 
 @quantity("window_bound", "windowed form: A_0 / tau", "docs/theory.md")
-def _window_bound(rounds: Rounds, experiment: Experiment) -> Values:
+def _window_bound(rounds: Rounds, experiment: Experiment) -> _Values:
     return np.where(_is_bounded(rounds, experiment), rounds.best_windows[1], np.nan)
 
 
 @quantity("halving", "halving time of mixing (rounds)", "docs/theory.md")
-def _halving(rounds: Rounds, experiment: Experiment) -> Values:
+def _halving(rounds: Rounds, experiment: Experiment) -> _Values:
     return rounds.spread.halving
 
 
 @quantity("drift", "drift", "docs/theory.md")
-def _drift(rounds: Rounds, experiment: Experiment) -> Values:
+def _drift(rounds: Rounds, experiment: Experiment) -> _Values:
     return rounds.spread.drift
 
 
 @quantity("label_drift", "label drift", "docs/theory.md")
-def _label_drift(rounds: Rounds, experiment: Experiment) -> Values:
+def _label_drift(rounds: Rounds, experiment: Experiment) -> _Values:
     labelled = np.count_nonzero(rounds.label_counts.sum((0, 1))) > 1  # linear regression has no labels
     return rounds.spread.labels if labelled else np.full(len(rounds.mix), np.nan)
 
 
 @quantity("meeting", "meeting time (rounds)", "docs/theory.md")
-def _meeting(rounds: Rounds, experiment: Experiment) -> Values:
+def _meeting(rounds: Rounds, experiment: Experiment) -> _Values:
     return walks.meeting_times(rounds.following, rounds.is_mobile)
 
 
@@ -249,7 +249,7 @@ def _walk(experiment: Experiment) -> walks.Walk | None:
 
 
 @quantity("meeting_exact", "meeting time, exact (rounds)", "docs/theory.md")
-def _meeting_exact(rounds: Rounds, experiment: Experiment) -> Values:
+def _meeting_exact(rounds: Rounds, experiment: Experiment) -> _Values:
     walk = _walk(experiment)
     if walk is None:
         return None
@@ -257,12 +257,12 @@ def _meeting_exact(rounds: Rounds, experiment: Experiment) -> Values:
 
 
 @quantity("cover", "cover time of one mobile client (rounds)", "MADFL III-A2")
-def _cover(rounds: Rounds, experiment: Experiment) -> Values:
+def _cover(rounds: Rounds, experiment: Experiment) -> _Values:
     return walks.cover_times(rounds.following, rounds.is_mobile)[0]
 
 
 @quantity("cover_bound", "cover time of one, exact bound (rounds)", "Matthews 1988")
-def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
+def _cover_bound(rounds: Rounds, experiment: Experiment) -> _Values:
     walk = _walk(experiment)
     if walk is None:
         return None
@@ -270,12 +270,12 @@ def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
 
 
 @quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
-def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
+def _cover_together(rounds: Rounds, experiment: Experiment) -> _Values:
     return walks.cover_times(rounds.following, rounds.is_mobile)[1]
 
 
 @quantity("epsilon", "largest epsilon of a client", "docs/privacy.md")
-def _epsilon(rounds: Rounds, experiment: Experiment) -> Values:
+def _epsilon(rounds: Rounds, experiment: Experiment) -> _Values:
     privacy = PrivacyConfig.of(experiment)
     if not privacy.in_use(experiment) or privacy.cancelling or experiment.algorithm.name in PICKS:
         return None
@@ -293,13 +293,13 @@ def _rule(experiment: Experiment) -> RobustNumbers | None:
 
 
 @quantity("too_few", "too few neighbours for the rule, share", "docs/adversaries.md")
-def _too_few(rounds: Rounds, experiment: Experiment) -> Values:
+def _too_few(rounds: Rounds, experiment: Experiment) -> _Values:
     rule, heard = _rule(experiment), rounds.adjacency.sum(-1)
     return None if rule is None else ((heard > 0) & (heard + 1 < rule.least())).mean((1, 2))
 
 
 @quantity("outvoted", "more attackers received than the rule bears, share", "docs/adversaries.md")
-def _outvoted(rounds: Rounds, experiment: Experiment) -> Values:
+def _outvoted(rounds: Rounds, experiment: Experiment) -> _Values:
     rule, attack = _rule(experiment), rounds.attacker[:, None, :]
     if rule is None or not attack.any():
         return None
@@ -317,23 +317,23 @@ def _pame(rounds: Rounds, experiment: Experiment) -> pame.Conditions | None:
 
 
 @quantity("zeta", "zeta of the first graph", "PaME assumption 1")
-def _zeta(rounds: Rounds, experiment: Experiment) -> Values:
+def _zeta(rounds: Rounds, experiment: Experiment) -> _Values:
     return pame.zeta(rounds.adjacency[:, 0]) if _pame(rounds, experiment) else None
 
 
 @quantity("pame_left", "condition (12), left side", "PaME (12)")
-def _pame_left(rounds: Rounds, experiment: Experiment) -> Values:
+def _pame_left(rounds: Rounds, experiment: Experiment) -> _Values:
     found = _pame(rounds, experiment)
     return found and found.left
 
 
 @quantity("pame_right", "condition (12), right side", "PaME (12)")
-def _pame_right(rounds: Rounds, experiment: Experiment) -> Values:
+def _pame_right(rounds: Rounds, experiment: Experiment) -> _Values:
     found = _pame(rounds, experiment)
     return found and found.right
 
 
 @quantity("pame_holds", "conditions (11), (12) hold, share of seeds", "PaME (11), (12)")
-def _pame_holds(rounds: Rounds, experiment: Experiment) -> Values:
+def _pame_holds(rounds: Rounds, experiment: Experiment) -> _Values:
     found = _pame(rounds, experiment)
     return found and found.hold.astype(float)

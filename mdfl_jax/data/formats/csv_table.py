@@ -7,7 +7,7 @@
 - Each other column is a feature, a float, but for those that `data.drop` names. A column of names is one-hot, in
   the order of its values. Texts that may be something else, as 1,000, <5, 1/2 and dates, are refused.
 - `data.categories` names the columns whose values are names whatever they look like: classes, or one-hot features.
-- Each cell has a value: empty ones and those of `MISSING` are refused.
+- Each cell has a value: empty ones and those of `_MISSING` are refused.
 - Every fifth row is a test sample: of each owner if there are owners, else of each label.
 - Columns are divided as those of any table (`mdfl_jax.core.tables.Rows`).
 
@@ -45,17 +45,17 @@ NEARLY = {
 NUMBERS_ROWS = re.compile(r"(unnamed:? ?\d+|level_\d+|(row|sample)?[ _]?(id|index|number|no|nr)\.?|rows?|rownames?|#|)")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
 MOST_CLASSES = 1000  # of whole numbers; a column with more is probably a quantity
-FEW = 6  # features that the line about a table names
-HEADER = "allowed: a header with names (numbers only as 0, 1, 2 or 1, 2, 3)"
+_FEW = 6  # features that the line about a table names
+_HEADER = "allowed: a header with names (numbers only as 0, 1, 2 or 1, 2, 3)"
 _WHOLE = re.compile(r"[+-]?\d{1,999}")
 
-MISSING = (  # as pandas, and others
+_MISSING = (  # as pandas, and others
     *("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "NULL", "null", "None"),
     *("?", "-", "--", "."),
 )
 
 
-def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> dict[str, Any]:
+def _read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> dict[str, Any]:
     """Read a table and split it.
 
     Args:
@@ -122,13 +122,13 @@ def _about(
     kind = f"{len(np.unique(y))} labels" if y.dtype.kind == "i" else "a regression"
     width = np.array([values.shape[1] for values in features.values()])
     words = [name if of == 1 else f"{name} ({of} texts)" for name, of in zip(features, width)]
-    more = f" and {len(words) - FEW} more" if len(words) > FEW else ""
+    more = f" and {len(words) - _FEW} more" if len(words) > _FEW else ""
     said = f"the target is the column {target} ({kind}), "
     said += f"the owners are the column {owner}, " if owner else ""
-    said += f"the features are {', '.join(words[:FEW])}{more}"
+    said += f"the features are {', '.join(words[:_FEW])}{more}"
     centred = [name for name, of in zip(np.repeat(list(features), width), coarse) if of]
-    said += "".join(f"; {name} minus {away:,}" for name, away in list(moved.items())[:FEW] if away)
-    return said + (f"; {', '.join(centred[:FEW])} minus the mean, since float32 is too coarse" if centred else "")
+    said += "".join(f"; {name} minus {away:,}" for name, away in list(moved.items())[:_FEW] if away)
+    return said + (f"; {', '.join(centred[:_FEW])} minus the mean, since float32 is too coarse" if centred else "")
 
 
 def _check_index(table: Any, where: str) -> None:
@@ -186,14 +186,14 @@ def _table(path: Path, where: str) -> tuple[Any, list[str]]:
         )
     for name, cells in _texts(table).items():
         texts = cells.str.strip()
-        missing = np.flatnonzero(texts.isin(("", *MISSING)))
+        missing = np.flatnonzero(texts.isin(("", *_MISSING)))
         if len(missing):
             raise UserError(
                 f"{where}: column {name!r} has {texts.iloc[missing[0]]!r}, a missing value, in row {missing[0] + 1} "
                 "behind the header; allowed: a value in each cell"
             )
         if (texts == name.strip()).any():
-            raise UserError(f"{where}: its first line has {name.strip()!r}, as a row below it; {HEADER}")
+            raise UserError(f"{where}: its first line has {name.strip()!r}, as a row below it; {_HEADER}")
         if list(texts) != list(table[name]):
             table[name] = texts
     return table, notes
@@ -209,11 +209,11 @@ def _check_header(names: list[str], where: str) -> None:
     numbers = [name for name, is_number in zip(names, _are_numbers(names)) if is_number]
     if len(numbers) == len(names):
         shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-        raise UserError(f"{where}: its first line has only numbers ({shown}); {HEADER}")
+        raise UserError(f"{where}: its first line has only numbers ({shown}); {_HEADER}")
     if numbers not in [[str(k + first) for k in range(len(numbers))] for first in (0, 1)]:
-        raise UserError(f"{where}: its first line has the number {numbers[0]}; {HEADER}")
+        raise UserError(f"{where}: its first line has the number {numbers[0]}; {_HEADER}")
     if cells := [name for name in names if name in ("True", "False") or _is_cell(name)]:
-        raise UserError(f"{where}: its first line has {cells[0]}; {HEADER}")
+        raise UserError(f"{where}: its first line has {cells[0]}; {_HEADER}")
     seen = set[str]()
     for place, name in enumerate(names):
         if not name.strip():
@@ -340,4 +340,4 @@ def _target(values: np.ndarray, name: str, are_names: bool, where: str) -> tuple
     return place, 0
 
 
-FORMATS.register("csv", doc="Tables of comma-separated values.")(of_ending(".csv", read, place=1, is_table=True))
+FORMATS.register("csv", doc="Tables of comma-separated values.")(of_ending(".csv", _read, place=1, is_table=True))

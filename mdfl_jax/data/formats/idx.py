@@ -18,7 +18,7 @@ from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.storage.disk import check_size
 from mdfl_jax.storage.given import LARGE, open_file
 
-FILES = {
+_FILES = {
     "x_train": "train-images-idx3-ubyte",
     "y_train": "train-labels-idx1-ubyte",
     "x_test": "t10k-images-idx3-ubyte",
@@ -31,7 +31,7 @@ MORE = 2**20  # bytes beyond the size in the header that are read, to say how ma
 
 def _file(folder: Path, key: str) -> Path:
     """Return the path of a file in a folder: the first that is there of all names, or else the usual compressed one."""
-    names = [name + end for end in ("", ".gz") for name in (FILES[key], FILES[key].replace("-idx", ".idx"))]
+    names = [name + end for end in ("", ".gz") for name in (_FILES[key], _FILES[key].replace("-idx", ".idx"))]
     return next((folder / name for name in names if (folder / name).is_file()), folder / names[-2])
 
 
@@ -42,9 +42,9 @@ def _folders(directory: Path, name: str) -> list[Path]:
     ]
 
 
-def files(directory: Path, name: str) -> list[Path]:
-    """Return the paths of the four files, in the order of `FILES`."""
-    return [_file(folder, key) for folder in _folders(directory, name)[:1] for key in FILES]
+def _files(directory: Path, name: str) -> list[Path]:
+    """Return the paths of the four files, in the order of `_FILES`."""
+    return [_file(folder, key) for folder in _folders(directory, name)[:1] for key in _FILES]
 
 
 def read_idx(path: Path, where: str) -> np.ndarray:
@@ -88,14 +88,14 @@ def _shape(stream: "gzip.GzipFile | IO[bytes]", where: str) -> tuple[int, ...]:
     return tuple(int(size) for size in np.frombuffer(axes, ">u4"))
 
 
-def read(paths: list[Path], where: str) -> dict[str, np.ndarray]:
+def _read(paths: list[Path], where: str) -> dict[str, np.ndarray]:
     """Read the four files. Raise a `UserError` as `read_idx`, or if a file is missing."""
-    return {key: read_idx(path, where) for key, path in zip(FILES, paths)}
+    return {key: read_idx(path, where) for key, path in zip(_FILES, paths)}
 
 
-def names(directory: Path, entries: list[str]) -> set[str]:
+def _names(directory: Path, entries: list[str]) -> set[str]:
     """Return the names of the folders with IDX files, and those of files in the data directory itself."""
     return {name for name in (*entries, *WITHOUT_FOLDER) if _folders(directory, name)}
 
 
-FORMATS.register("idx", doc="MNIST's own files.")(Format(names, files, read, place=2))
+FORMATS.register("idx", doc="MNIST's own files.")(Format(_names, _files, _read, place=2))

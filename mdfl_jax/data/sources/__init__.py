@@ -43,10 +43,10 @@ PUBLIC = {
     "cifar100": "krizhevsky2009",
 }
 """Well-known data sets, which have the same names in TensorFlow Datasets, with what to cite (`core.papers`)."""
-Arrays = tuple[dict[str, np.ndarray], int]
+_Arrays = tuple[dict[str, np.ndarray], int]
 
 
-PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", contrib="formats.sources")
+PREPARED: Registry[Callable[[str, str], _Arrays]] = Registry("prefix of data.name", contrib="formats.sources")
 """Readers of data sets that other libraries have prepared, by the beginning of the names of these sets.
 
 A reader is a function (rest of the name, data directory) -> (arrays by name, the number of classes that the set

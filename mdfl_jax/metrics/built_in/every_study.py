@@ -44,13 +44,13 @@ _SPREAD = {
     summary=False,
     sampled=True,
 )
-def accuracy(at: "Evaluation") -> Any:
+def _accuracy(at: "Evaluation") -> Any:
     """[N] float32, the test accuracy of each client's model, in [0, 1]; NaN if the model is not evaluated."""
     return at.score.accuracy
 
 
 @metric("loss", still=HOLDS, label="test loss", summary=False, sampled=True)
-def loss(at: "Evaluation") -> Any:
+def _loss(at: "Evaluation") -> Any:
     """[N] float32, the test loss of each client's model; NaN if the model is not evaluated."""
     return at.score.loss
 
@@ -98,7 +98,7 @@ def objective(at: "Evaluation") -> Any:
 
 
 @metric("rounds_done", still=HOLDS, shape=(), unit="rounds")
-def rounds_done(at: "Evaluation") -> Any:
+def _rounds_done(at: "Evaluation") -> Any:
     """[] int32, the number of rounds that were run. It is below ``round`` if the stop rule has ended the run."""
     return at.rounds_done
 
@@ -120,7 +120,7 @@ def divergence_norm(at: "Evaluation") -> Any:
 
 
 @metric("consensus_distance", still=HOLDS, shape=(), summary=False)
-def consensus_distance(at: "Evaluation") -> Any:
+def _consensus_distance(at: "Evaluation") -> Any:
     """[] float, the root mean square distance of the models from their mean; with attackers, of the honest models."""
     from mdfl_jax.metrics.values import consensus_distance
 
@@ -164,7 +164,7 @@ def distance_moved(at: "Evaluation") -> Any:
     by_group=True,
     summary=False,
 )
-def num_neighbours(at: "Evaluation") -> Any:
+def _num_neighbours(at: "Evaluation") -> Any:
     """[N] float, the mean number of senders in range of a client in a round since the last evaluation.
 
     These are the senders that it can hear. It is NaN before the first round.
@@ -189,7 +189,7 @@ def num_heard(at: "Evaluation") -> Any:
 
 
 @metric("lambda_2", still=UNKNOWN, shape=(), summary=False)
-def lambda_2(at: "Evaluation") -> Any:
+def _lambda_2(at: "Evaluation") -> Any:
     """[] float32, the second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
 
     W is the network's matrix, also where an algorithm weighs what it hears in another way.

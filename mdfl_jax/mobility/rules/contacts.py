@@ -5,7 +5,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 @MOBILITIES.register("contacts", formula="links(r) = those of the list in round r; places do not matter")
-def contacts() -> Mobility:
+def _contacts() -> Mobility:
     """Nobody moves, and a contact list gives the links of each round.
 
     The list is `SpatialParams.trace`, a `mdfl_jax.networks.contact.ContactList`.

@@ -21,7 +21,7 @@ def on_grid() -> Mobility:
     return nobody._replace(destination=None, still=True)  # nobody is heading anywhere
 
 
-def in_plane() -> Mobility:
+def _in_plane() -> Mobility:
     """Nobody moves in the plane, where all clients have uniform places."""
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
@@ -53,7 +53,7 @@ def in_trace() -> Mobility:
 
 MOBILITIES.register_forms(
     "static",
-    [Form(on_grid, "grid"), Form(in_plane, "plane"), Form(in_trace, "trace")],
+    [Form(on_grid, "grid"), Form(_in_plane, "plane"), Form(in_trace, "trace")],
     "Nobody moves, not even the mobile clients. With a trace all stay at their first place in it.",
     formula="place+ = place",
     cite="madfl: II-C",

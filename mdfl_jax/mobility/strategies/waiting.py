@@ -49,7 +49,7 @@ def expected_unmet(sight: Sight) -> jax.Array:
     everywhere=True,
     replans=True,
 )
-def waiting(key: jax.Array, sight: Sight) -> jax.Array:
+def _waiting(key: jax.Array, sight: Sight) -> jax.Array:
     """Go to the place in range of which static clients have waited longest for a visit, discounted by the way."""
     worth = sight.near(sight.age**sight.numbers.impatience)
     if sight.ground is not None:

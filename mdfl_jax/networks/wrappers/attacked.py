@@ -67,7 +67,7 @@ class AttackedState(NamedTuple):
     memory: jax.Array
 
 
-def choose(key: jax.Array, params: AttackedParams, places: Places) -> jax.Array:
+def _choose(key: jax.Array, params: AttackedParams, places: Places) -> jax.Array:
     """Choose the attackers, [N] bool. Equal clients, and those that `WHO` does not tell apart, are drawn.
 
     Args:
@@ -101,7 +101,7 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
 
     def init(params: AttackedParams, key: jax.Array, clients: Clients) -> AttackedState:
         inner = network.init(params.inner, key, clients)
-        are = choose(jax.random.fold_in(stream(key, "placement"), _OWN), params, network.places(inner))
+        are = _choose(jax.random.fold_in(stream(key, "placement"), _OWN), params, network.places(inner))
         age = jnp.where(are, 0, _NEVER).astype(jnp.int32)
         attackers = attackers_of(are, jnp.asarray(params.which, jnp.int32), params.numbers)
         return AttackedState(inner, attackers, age, jnp.int32(_NEVER), jnp.asarray(params.memory, jnp.int32))

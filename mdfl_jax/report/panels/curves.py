@@ -153,7 +153,7 @@ def explorer(study: Results) -> dict[str, Any]:
             }
             for look, known, lost in zip(looks(study), _ran(found), found.diverged)
         ],
-        "values": {key: short(array) for key, array in (found.values | extremes).items()},
+        "values": {key: _short(array) for key, array in (found.values | extremes).items()},
     }
 
 
@@ -198,7 +198,7 @@ def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
     return {key: array for key, array in made.items() if np.isfinite(array).any()}
 
 
-def short(values: np.ndarray) -> np.ndarray:
+def _short(values: np.ndarray) -> np.ndarray:
     """Return numbers as float32 rounded to 16 bits of mantissa, five digits, so that they pack well."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)

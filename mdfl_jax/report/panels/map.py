@@ -136,7 +136,7 @@ def _of_point(study: Results, p: int, world: World, share: int) -> dict[str, Any
     def thinned(stride: int) -> dict[str, Any]:
         frames = np.unique(np.append(np.arange(0, rounds + 1, stride), rounds))
         found: dict[str, Any] = {"stride": stride, "frames": frames.astype(np.uint32), "mobile": moves}
-        if (attack := attackers_of(study, p)) is not None:
+        if (attack := _attackers_of(study, p)) is not None:
             found["attackers"] = attack
         found["position"] = changes(quantised(path[frames].astype(float), world.low, world.high))
         within = frames[frames < rounds]
@@ -203,7 +203,7 @@ def clients_of(study: Results, p: int) -> int:
     return known.shape[1] if known is not None else int(study.value(p, "network.num_clients"))
 
 
-def attackers_of(study: Results, p: int) -> np.ndarray | None:
+def _attackers_of(study: Results, p: int) -> np.ndarray | None:
     """Return who attacks under the first seed, [N] bool; None if nobody does."""
     found = study.first_seed(p, "attacker")
     return None if found is None or not found[-1].any() else found[-1].astype(bool)
@@ -248,7 +248,7 @@ PATH_ROUNDS = 40  # the longest path of a client in the figure
 LINK_ROUNDS = 10  # the rounds whose links are drawn for clients without places
 ALL_PATHS = 4  # the length of all paths together, as a multiple of the area's diagonal; longer ones are a tangle
 MAX_MAPS = 6
-MANY = 1000  # more clients are dots without an edge
+_MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
@@ -256,7 +256,7 @@ def _caption(study: Results, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
     shown = shown_points(study)
     worlds, links = [found[p] for p in shown], all(study.has(p, "links") for p in shown)
-    on_circle, many = all(world.kind == CIRCLE for world in worlds), max(clients_of(study, p) for p in shown) > MANY
+    on_circle, many = all(world.kind == CIRCLE for world in worlds), max(clients_of(study, p) for p in shown) > _MANY
     computed = not links and any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds)
     metric, axis = coloured_by(study, shown), main_axis(study)
 
@@ -272,7 +272,7 @@ def _caption(study: Results, found: dict[int, World]) -> str:
         f"The colour of a client is its {metric} at the last evaluation before.": metric,
         "Clients that were not evaluated then have no colour.": metric and varies("eval_clients"),
         "A line is a link over which a message went in the round, before the clients move.": links,
-        "A diamond is around each attacker.": any(attackers_of(study, p) is not None for p in shown),
+        "A diamond is around each attacker.": any(_attackers_of(study, p) is not None for p in shown),
         "A bar across a link stands before a client that rejected the model which came over it.": any(
             study.has(p, "rejected") for p in shown
         ),
@@ -334,7 +334,7 @@ def world_map(study: Results, found: dict[int, World]) -> Figure:
             Line2D([], [], color=MOBILE, label="client that moves", **dot),
             Line2D([], [], color=MOBILE, label=f"its place after {rounds} rounds", **end),
         ]
-        if any(attackers_of(study, p) is not None for p in shown):
+        if any(_attackers_of(study, p) is not None for p in shown):
             ring = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "black"}
             handles.append(Line2D([], [], label="attacker", **dot | ring))
         columns = legend_columns([str(handle.get_label()) for handle in handles], drawn.get_figwidth())
@@ -401,13 +401,13 @@ def _draw_places(axes: Any, study: Results, p: int, world: World, colour: str, r
     stays, starts, ends = path[0, ~moves], path[0, moves], path[-1, moves]
     axes.add_collection(discs(axes, stays, world.radius, "#7f7f7f10", REACH))
     draw_route(axes, world, path[:, moves], colour)
-    many = path.shape[1] > MANY
+    many = path.shape[1] > _MANY
     rim = {"edgecolors": "white", "linewidths": 0 if many else 0.6}
     axes.scatter(*ends.T, s=1 if many else 24, color=colour, marker="s", zorder=3, **rim)
     numbered = path.shape[1] <= 40
     for places, fill in ((stays, STAYS), (starts, colour)):
         axes.scatter(*places.T, s=100 if numbered else 2 if many else 18, color=fill, zorder=4, **rim)
-    mark_attackers(axes, path[0], attackers_of(study, p))
+    mark_attackers(axes, path[0], _attackers_of(study, p))
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
 
@@ -425,6 +425,6 @@ def _draw_circle(axes: Any, study: Results, p: int, world: World, colour: str, r
             lines = list(np.stack([places[i], places[j]], axis=1))
             axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=shades))
     axes.scatter(*places.T, s=100 if clients <= 40 else 18, color=STAYS, zorder=4, edgecolors="white", linewidths=0.6)
-    mark_attackers(axes, places, attackers_of(study, p))
+    mark_attackers(axes, places, _attackers_of(study, p))
     for k, place in enumerate(places if clients <= 40 else ()):
         axes.text(*place, str(k), color="white", fontsize=6, zorder=5, **INSIDE)

@@ -8,7 +8,7 @@ from mdfl_jax.data.dataset import Targets
 from mdfl_jax.tasks.losses import LOSSES, Loss, LossNumbers
 
 
-def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+def _losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
     """Compute the cross-entropy of each sample; of a sequence, the mean over its positions that have a label.
 
     Args:
@@ -28,13 +28,13 @@ def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.
     return jnp.sum(jnp.where(there, found, 0.0), axis=-1) / jnp.maximum(jnp.sum(there, axis=-1), 1)
 
 
-def marks(outputs: jax.Array, targets: jax.Array) -> jax.Array:
+def _marks(outputs: jax.Array, targets: jax.Array) -> jax.Array:
     """Count the labels that the largest output predicts: [..., B], bool for one label a sample, int for a sequence."""
     right = jnp.argmax(outputs, axis=-1) == targets  # a position without a label is never right
     return right if targets.ndim == 1 else jnp.sum(right, axis=-1)
 
 
-def accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) -> jax.Array:
+def _accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) -> jax.Array:
     """Compute the share of labels that are predicted right, of all samples or of all positions with a label."""
     if targets.ndim == 1:
         return right / (targets.shape[0] if counted is None else jnp.maximum(jnp.sum(counted), 1))
@@ -46,4 +46,4 @@ LOSSES.register(
     "cross_entropy",
     doc="Softmax cross-entropy of labels; of a sequence, the mean over its labelled positions.",
     formula="log(sum_k exp(o_k)) - o_y",
-)(Loss(losses, marks, accuracy, (Targets.LABELS, Targets.POSITIONS), (Targets.LABELS, Targets.POSITIONS)))
+)(Loss(_losses, _marks, _accuracy, (Targets.LABELS, Targets.POSITIONS), (Targets.LABELS, Targets.POSITIONS)))

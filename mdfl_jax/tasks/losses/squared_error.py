@@ -7,7 +7,7 @@ from mdfl_jax.data.dataset import Targets
 from mdfl_jax.tasks.losses import LOSSES, Loss, LossNumbers
 
 
-def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+def _losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
     """Compute the squared error of each sample, the mean over its K targets.
 
     With ``data.normalize`` auto the unit of an error is the standard deviation of the target over the training samples.
@@ -21,15 +21,15 @@ def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.
       [..., B] float.
     """
     del numbers
-    return jnp.mean(marks(outputs, targets), axis=-1)
+    return jnp.mean(_marks(outputs, targets), axis=-1)
 
 
-def marks(outputs: jax.Array, targets: jax.Array) -> jax.Array:
+def _marks(outputs: jax.Array, targets: jax.Array) -> jax.Array:
     """Compute the squared error of each target: [..., B, K] float."""
     return jnp.square(outputs - targets)
 
 
-def accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) -> jax.Array:
+def _accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) -> jax.Array:
     """Compute max(R^2, 0), where R^2 is the mean over the K targets of 1 - SS_res / SS_tot.
 
     SS_tot is the sum of the squared distances of the targets from their mean over the counted samples. A target that is
@@ -60,4 +60,4 @@ LOSSES.register(
     "squared_error",
     doc="Squared error of a regression; its accuracy is max(R^2, 0).",
     formula="mean over the K targets of (o_k - y_k)^2;  R^2 = 1 - sum (o - y)^2 / sum (y - mean(y))^2",
-)(Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)"))
+)(Loss(_losses, _marks, _accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)"))

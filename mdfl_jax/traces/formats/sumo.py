@@ -22,7 +22,7 @@ from mdfl_jax.traces.reading import (
 )
 from mdfl_jax.traces.trace import Trace
 
-CHUNK = 1 << 18
+_CHUNK = 1 << 18
 MOVING = ("vehicle", "person", "container")
 KNOWN = ("fcd-export", "timestep", *MOVING)
 _METRES = ("x", "y")
@@ -81,7 +81,7 @@ class SumoReader(abc.ABC):
         try:
             with opened(self.path) as stream:
                 fed = 0
-                while chunk := stream.read(CHUNK):
+                while chunk := stream.read(_CHUNK):
                     self.parser.Parse(chunk, False)
                     fed += len(chunk)
                     if fed - self.parser.CurrentByteIndex > LONGEST_LINE:  # which the parser keeps in memory

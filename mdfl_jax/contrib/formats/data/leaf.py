@@ -22,7 +22,7 @@ from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.storage.given import read_text
 
-SPLITS = ("train", "test")
+_SPLITS = ("train", "test")
 PARTS = ("users", "num_samples", "user_data")
 _FILE_NAME = re.compile(r".+\.[A-Za-z]{3,4}")
 
@@ -30,23 +30,23 @@ _FILE_NAME = re.compile(r".+\.[A-Za-z]{3,4}")
 def _folder(directory: Path, name: str) -> Path | None:
     """Return the folder in which the folders train and test with files of JSON lie; None if there is none."""
     for folder in (directory / name, directory / name / "data"):
-        if all(any((folder / split).glob("*.json")) for split in SPLITS):
+        if all(any((folder / split).glob("*.json")) for split in _SPLITS):
             return folder
     return None
 
 
-def files(directory: Path, name: str) -> list[Path]:
+def _files(directory: Path, name: str) -> list[Path]:
     """Return the files of both splits, in the order of their names."""
     folder = _folder(directory, name)
-    return [] if folder is None else [path for split in SPLITS for path in sorted((folder / split).glob("*.json"))]
+    return [] if folder is None else [path for split in _SPLITS for path in sorted((folder / split).glob("*.json"))]
 
 
-def names(directory: Path, entries: list[str]) -> set[str]:
+def _names(directory: Path, entries: list[str]) -> set[str]:
     """Return the names of the folders that hold such files."""
     return {name for name in entries if _folder(directory, name) is not None}
 
 
-def read(paths: list[Path], where: str) -> dict[str, Any]:
+def _read(paths: list[Path], where: str) -> dict[str, Any]:
     """Read all files.
 
     Returns:
@@ -56,7 +56,7 @@ def read(paths: list[Path], where: str) -> dict[str, Any]:
       UserError: for a damaged file, numbers of samples that contradict each other, a user in two files of a split,
         samples of unequal sizes, or texts that are no sequences.
     """
-    samples: dict[str, tuple[list[Any], list[Any], list[str]]] = {split: ([], [], []) for split in SPLITS}
+    samples: dict[str, tuple[list[Any], list[Any], list[str]]] = {split: ([], [], []) for split in _SPLITS}
     for path in paths:
         x, y, owner = samples[path.parent.name]
         said, seen = f"{where}, file {'/'.join(path.parts[-2:])!r}", set(owner)
@@ -67,7 +67,7 @@ def read(paths: list[Path], where: str) -> dict[str, Any]:
             y += of_user["y"]
             owner += [user] * len(of_user["y"])
     count = len(samples["train"][0])
-    x, y, owner = ([of for split in SPLITS for of in samples[split][part]] for part in range(3))
+    x, y, owner = ([of for split in _SPLITS for of in samples[split][part]] for part in range(3))
     if not 0 < count < len(x):
         raise UserError(f"{where}: {count} training and {len(x) - count} test samples; allowed: one of each at least")
     found = {"x": _samples(x, where), "y": _targets(y, where), "client": np.unique(owner, return_inverse=True)[1]}
@@ -133,4 +133,4 @@ def _array(values: list[Any], what: str) -> np.ndarray:
     return array
 
 
-FORMATS.register("leaf", doc="LEAF's folders of JSON, a user an owner.")(Format(names, files, read, place=3))
+FORMATS.register("leaf", doc="LEAF's folders of JSON, a user an owner.")(Format(_names, _files, _read, place=3))

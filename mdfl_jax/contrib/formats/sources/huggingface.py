@@ -22,11 +22,11 @@ from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.sources import PREPARED
 
 TARGETS = ("label", "labels", "target", "y")
-SPLITS = ("train", "test", "validation")
+_SPLITS = ("train", "test", "validation")
 
 
 @PREPARED.register("hf:", doc="hf:<folder>")
-def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
+def _read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     """Read a saved data set.
 
     Args:
@@ -53,7 +53,7 @@ def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
             found = ", ".join(splits) if isinstance(splits, datasets.DatasetDict) else "one without a name"
             raise UserError(f"{where}: splits found: {found}; needed: train and test")
         arrays: dict[str, np.ndarray] = {}
-        for split in SPLITS:
+        for split in _SPLITS:
             if split in splits:
                 arrays |= _of_split(splits[split], split, splits["train"], f"{where}, split {split}")
         train = splits["train"]

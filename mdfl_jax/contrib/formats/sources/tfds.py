@@ -1,6 +1,6 @@
 """A reader of TensorFlow Datasets that does not need TensorFlow.
 
-It reads a data set that was prepared as array_record before. Only `fetch` downloads and prepares one, for which most
+It reads a data set that was prepared as array_record before. Only `_fetch` downloads and prepares one, for which most
 sets need TensorFlow.
 """
 
@@ -30,7 +30,7 @@ _CHUNK = 1024  # examples decoded per call of the reader
 
 
 @PREPARED.register("tfds:", doc="tfds:<name>")
-def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
+def _read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     """Read the splits train and test of a prepared TensorFlow data set.
 
     Reading takes 0.15 to 0.4 ms for each example.
@@ -67,7 +67,7 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
 
 
 @FETCHERS.register("tfds:", doc="TensorFlow Datasets.")
-def fetch(name: str, directory: str) -> None:
+def _fetch(name: str, directory: str) -> None:
     """Download a set and prepare it as array_record, unless it is prepared.
 
     Args:

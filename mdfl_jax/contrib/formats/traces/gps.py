@@ -24,7 +24,7 @@ from mdfl_jax.traces.reading import (
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
 
-Sample = tuple[float, int, float, float, float | None]  # seconds, line, longitude, latitude, height
+_Sample = tuple[float, int, float, float, float | None]  # seconds, line, longitude, latitude, height
 _HEADER = 6  # lines before the first sample of a .plt
 _PLT = 7  # its columns
 _CAB = 4  # columns of cabspotting
@@ -66,7 +66,7 @@ def read_geolife(path: str | Path) -> Trace:
       UserError: for a line of another form, places that are not on the globe, or trajectories of a user that overlap.
     """
 
-    def samples(file: Path) -> Iterator[Sample]:
+    def samples(file: Path) -> Iterator[_Sample]:
         with opened(file) as stream:
             for line, text in enumerate(lines_of(file, stream), 1):
                 cells = text.strip().split(",")
@@ -95,7 +95,7 @@ def read_cabspotting(path: str | Path) -> Trace:
       UserError: for a line of another form, or places that are not on the globe.
     """
 
-    def samples(file: Path) -> Iterator[Sample]:
+    def samples(file: Path) -> Iterator[_Sample]:
         with opened(file) as stream:
             for line, words in rows_of(file, stream):
                 if len(words) != _CAB:
@@ -115,7 +115,7 @@ class _GpxReader(SumoReader):
 
     def __init__(self, path: str | Path):
         super().__init__(path)
-        self.tracks: list[tuple[str, list[Sample]]] = []  # (name, points)
+        self.tracks: list[tuple[str, list[_Sample]]] = []  # (name, points)
         self.untimed = 0  # points without a time since the last one with a time
         self.left_out = 0  # of those at the ends of tracks
         self.point: tuple[int, float, float] | None = None
@@ -198,7 +198,7 @@ def read_gpx(path: str | Path) -> Trace:
     return columns.trace("gpx")
 
 
-def _nodes(node: str, tracks: list[tuple[str, list[Sample]]]) -> list[tuple[str, list[Sample]]]:
+def _nodes(node: str, tracks: list[tuple[str, list[_Sample]]]) -> list[tuple[str, list[_Sample]]]:
     """Return (name, points by time) of each node of a file."""
     tracks = [(name, sorted(samples, key=lambda sample: sample[:2])) for name, samples in tracks]
     tracks.sort(key=lambda track: track[1][0][0])
