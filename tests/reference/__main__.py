@@ -167,10 +167,10 @@ def report(found):
     names = [f"{slot}: {choice}" for slot, choice in PAIRS]
     possible = [(a, b) for a, b in itertools.combinations(sorted(names), 2) if a.split(":")[0] != b.split(":")[0]]
     judged = {pair: counts.get("equal", 0) for pair, counts in found.items()}
-    of_others = {pair for pair, counts in found.items() if counts.get("refused") and not judged.get(pair)}
-    refused = {(a, b) for a, b in of_others if is_refused(choice_of(a), choice_of(b), reasons)}
+    few = {pair for pair, counts in found.items() if counts.get("refused") and judged[pair] < ENOUGH}
+    refused = {(a, b) for a, b in few if is_refused(choice_of(a), choice_of(b), reasons)}  # some since an earlier run
     full = sum(judged.get(pair, 0) >= ENOUGH for pair in possible)
-    some = sum(0 < judged.get(pair, 0) < ENOUGH for pair in possible)
+    some = sum(0 < judged.get(pair, 0) < ENOUGH for pair in {*possible} - refused)
     edges = sum(counts.get("edge", 0) for counts in found.values())
     lines = [
         f"{len(possible):,} pairs of {len(names)} capabilities: "
