@@ -1,6 +1,7 @@
 """The tables that pages quote from results files; `benchmarks/quote.py` writes them into the pages."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -18,6 +19,7 @@ ROUNDS = {  # by suite: what a round is, and the largest ratio that is asked for
     "cifar_round": ("N = 8, batch 32, ResNet-20, 32 x 32 x 3", 0.8),
 }
 FULL = "full gradients"
+FEW_FAULTS = 50  # of a kind, below which the kind has no row of its own
 
 
 def digits(value: float | str, significant: int = 3, decimals: int = 99) -> str:
@@ -65,14 +67,17 @@ def rounds() -> list[str]:
 
 
 def of_attacks(report: dict[str, Any]) -> list[str]:
-    """Return the table of attacks: the faults of each kind, kinds of one beginning together, and how many held."""
+    """Return the table of attacks: the faults of each kind, and how many held. Kinds of few faults are one row."""
     kinds = dict[str, list[int]]()
     for row in report["rows"]:
-        for kind in (row["kind"].split(":")[0], "all"):
-            tried, held = kinds.setdefault(kind, [0, 0])
-            kinds[kind] = [tried + row["tried"], held + row["tried"] - row["failed"]]
-    lines = [[kind, f"{tried:,}", f"{held:,}"] for kind, (tried, held) in kinds.items() if kind != "all"]
-    return markdown(["kind", "tried", "held"], [*lines, ["all", *(f"{count:,}" for count in kinds["all"])]])
+        kind = re.split(":| of (?:a|one|two) ", row["kind"])[0]
+        tried, held = kinds.get(kind, (0, 0))
+        kinds[kind] = [tried + row["tried"], held + row["tried"] - row["failed"]]
+    rare = [counts for counts in kinds.values() if counts[0] < FEW_FAULTS]
+    many = {kind: counts for kind, counts in kinds.items() if counts[0] >= FEW_FAULTS}
+    many[f"{len(rare)} other kinds"] = list(map(sum, zip(*rare)))
+    many["all"] = list(map(sum, zip(*kinds.values())))
+    return markdown(["kind", "tried", "held"], [[kind, *map("{:,}".format, counts)] for kind, counts in many.items()])
 
 
 def rule_named(text: str) -> str:
