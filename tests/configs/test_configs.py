@@ -52,8 +52,3 @@ def test_config_builds(name, argument, stand_ins):
     }
     assert len(study.groups) == len(programs)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
-
-
-def test_the_rule_on_the_page_of_movement_is_the_config_file():
-    rule = (ROOT / "configs" / "own_rule.py").read_text().split('"""', 2)[2].strip()
-    assert rule in (ROOT / "docs" / "movement.md").read_text()
