@@ -14,6 +14,7 @@ from mdfl_jax.report.style import LETTER, for_plotly, make_panels
 
 MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 LONGEST_BESIDE, ALONE = 10, 4000  # characters of names of rows that fit between matrices; else a matrix has its own row
+WIDEST = 560  # pixels of a matrix beside others, at most
 MOST_TICKS = 20  # so many names of rows or columns are legible
 LEAST_CELL = 0.42  # of narrower cells, in inches, no number is legible
 _PLOTLY = {"viridis": "Viridis", "RdBu": [[k / 8, to_hex(matplotlib.colormaps["RdBu"](k / 8))] for k in range(9)]}
@@ -145,8 +146,11 @@ class Matrices(NamedTuple):
             for which, text, names in (("xaxis", self.x, cells.columns), ("yaxis", self.y, cells.rows)):
                 found[which] = axis_on_page(Scale(text, ticks=_ticks(names))) | found[which]
             panels.append({"title": for_plotly(title), **found})
-        beside = max(len(name) for cells in self.cells.values() for name in cells.rows) <= LONGEST_BESIDE
-        return {"panels": panels, "width": self.pixels[0] if beside else ALONE, "height": self.pixels[1]}
+        longest = max(len(name) for cells in self.cells.values() for name in cells.rows)
+        panels = [panel | {"aside": 8 * longest + 40} for panel in panels]  # the names of the rows and their title
+        level = max(len(cells.columns) * max(map(len, cells.columns)) for cells in self.cells.values())
+        width = max(self.pixels[0], min(8 * level, WIDEST))  # the names of the columns are level where there is room
+        return {"panels": panels, "width": width if longest <= LONGEST_BESIDE else ALONE, "height": self.pixels[1]}
 
     def numbers(self) -> list[Sequence[Any]]:
         """Return the numbers of the matrices as rows of a table, the header first."""

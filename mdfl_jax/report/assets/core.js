@@ -147,8 +147,14 @@ const mdfl = {
     else fit();
   },
 
-  // How many panels `arrange` places in a row of so many pixels.
-  columns: (panels, room, { width = 300 } = {}) => Math.max(1, Math.min(panels.length, Math.floor(Math.max(200, room) / width))),
+  // Whether charts are drawn for paper at present.
+  printed: () => "printed" in document.documentElement.dataset,
+
+  // How many panels `arrange` places in a row of so many pixels; on paper they are narrower, so that a chart fits one page.
+  columns: (panels, room, { width = 300 } = {}) => {
+    const least = mdfl.printed() ? 0.75 * width : width;
+    return Math.max(1, Math.min(panels.length, Math.floor(Math.max(200, room) / least)));
+  },
 
   // Places panels beside each other with one legend, as many in a row as there is room for. Each panel is {title, traces,
   // xaxis, yaxis}, the traces and axes as plotly has them. It may have horizontal lines as levels, each [height, colour], its own
@@ -160,9 +166,9 @@ const mdfl = {
       Math.max(...panels.slice(row * columns, (row + 1) * columns).map(({ height }) => height ?? size.height ?? 250)),
     );
     const below = 90; // between two rows, for labels and titles
-    // On paper, rows are lower where the chart and its caption would else not be on one page.
-    const page = "printed" in document.documentElement.dataset ? 860 - asked.length * below - 60 : Infinity;
-    const shrink = Math.min(1, Math.max(0.4, page / asked.reduce((sum, height) => sum + height, 0)));
+    // On paper, rows are lower, and still lower where the chart and its caption would else not be on one page.
+    const page = mdfl.printed() ? 860 - asked.length * below - 60 : Infinity;
+    const shrink = Math.min(mdfl.printed() ? 0.85 : 1, Math.max(0.4, page / asked.reduce((sum, height) => sum + height, 0)));
     const heights = asked.map((height) => height * shrink);
     const whole = heights.reduce((sum, height) => sum + height + below, -below);
     const aside = Math.min(0.4, Math.max(90, ...panels.map(({ aside = 0 }) => aside)) / room);

@@ -146,7 +146,7 @@
     }
     const layout = {
       ...axes,
-      height: Math.min(480, Math.max(340, innerHeight * 0.6)),
+      height: mdfl.printed() ? 300 : Math.min(480, Math.max(340, innerHeight * 0.6)),
       margin: { l: 56, r: 12, t: 12, b: 48 },
       hovermode: "closest",
       showlegend: false,

@@ -56,7 +56,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
     };
     const some = mobile.values.some(Boolean);
     const layout = {
-      height: 190 + Math.min(520, Math.max(150, 22 * classes)),
+      height: 190 + Math.min(520, Math.max(150, (mdfl.printed() ? 17 : 22) * classes)),
       barmode: "overlay",
       showlegend: some,
       xaxis: { title: { text: "client" }, anchor: "y", range: [-0.5, clients - 0.5], showgrid: false, zeroline: false, dtick: clients <= 25 && roomy ? 1 : undefined },
