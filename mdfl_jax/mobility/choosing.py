@@ -1,21 +1,21 @@
 """Strategies: mobile clients that choose among candidate places by what they know of them.
 
 A strategy is a function ``choose(key, sight) -> index`` of ONE client. `Sight` says what the client knows of each
-candidate, and the client then heads for the place that is chosen. The function says nothing of where clients move and
-of what they know, so each strategy has a form for each world and each knowledge:
+candidate, and the client then heads for the chosen place. The function depends neither on the world in which clients
+move nor on how they get their knowledge. So each strategy has a form for each world and each knowledge:
 
-- `Terrain` is what a world gives: a map of points, which of them are candidates, what is in range of what, and how a
-  client gets to the point that it has chosen. On the grid the points are those of the grid, and clients move as under
-  DCM (MADFL eq. 12). In the plane they are those of a lattice over the plane; clients go straight to one at a speed
-  drawn from [speed_min, speed_max], and rest there until the round ends.
+- `Terrain` is what a world gives: a map of points, which points are candidates, what is in range of what, and how a
+  client gets to the point that it has chosen. On the grid the points are the grid points, and clients move as under
+  DCM (MADFL eq. 12). In the plane the points form a lattice. A client goes straight to one of them at a speed drawn
+  from [speed_min, speed_max], and rests there until the round ends.
 - Knowledge says of which static clients places and label counts are known (`mdfl_jax.mobility.rule.KNOWLEDGE`). With
-  ``oracle`` they are those of all. With ``met`` they are those that a client has met, and it moves at random until it
-  has met enough (`mdfl_jax.mobility.meeting.met_enough`). With ``explored`` a client knows those that it has met, too,
-  but it chooses from the first round on, among all points, and remembers when it saw which of them.
+  ``oracle`` a client knows all static clients. With ``met`` it knows the static clients that it has met, and moves at
+  random until it has met enough (`mdfl_jax.mobility.meeting.met_enough`). With ``explored`` it knows the same clients,
+  but chooses among all points from the first round on, and remembers when it saw each point.
 
-Clients decide when a round begins, one after the other in the order of their numbers, those that have reached their
-destination or whose strategy thinks again in every round. A client remembers when it was last in range of each static
-client, so the memory grows as N x N.
+Clients choose when a round begins, one after the other in the order of their numbers. A client chooses if it has
+reached its destination, or if its strategy chooses in every round. A client remembers when it was last in range of each
+static client, so the memory grows as N x N.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,26 +98,26 @@ class Sight(NamedTuple):
         of those in range.
       place: [K, 2] float32, the places.
       own_place: [2] float32, the client's place.
-      age: [N] float32, rounds since the client was last in range of each static client, or, with ``tell_met``, since
-        the latest visit that it was told of; one more than all rounds if there was none; 0 for clients that move or are
-        not known.
-      ages: [N, N] float32, the same of each client; only an oracle knows those of others, which else are as if they
-        had never met anybody.
+      age: [N] float32, rounds since the client was last in range of each static client; with ``tell_met``, since the
+        latest visit that the client was told of. It is one more than all rounds if there was no visit, and 0 for
+        clients that move or are not known.
+      ages: [N, N] float32, the same of each client. Without an oracle, the ages of other clients are those of clients
+        that have never met anybody.
       samples: [N] float32, samples of the static clients; 0 for the others.
       known: [N] bool, the static clients that the client knows.
       me: [] int32, the client's number.
       rank: [] int32, its number among the mobile clients.
       num_mobile: [] int32, M.
       round: [] int32, rounds moved so far.
-      world: the map; to read more of it than is told here is to know more than is told here.
+      world: the map; a strategy that reads more of it uses more knowledge than its client has.
       unknown: [] float32, how many static clients the client does not know.
       ground: [L] int32, rounds since each point was in range of the client; `NEVER` if it never was. None unless the
         client explores.
       near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
       around: [L] -> [K], sums values of points over those in range of each candidate.
-      difference: [N] float32, the distance between the client's own model and that of each static client that it knows,
-        when it last heard that client (the norm of the difference of all parameters); `NEVER` if it never did. None
-        unless the strategy compares.
+      difference: [N] float32, the distance between the client's own model and the model of each known static client,
+        when the client last received it (the norm of the difference of all parameters). `NEVER` if it has received
+        none. None unless the strategy compares.
       plan: what the strategy prepared; None if it prepares nothing.
       numbers: the numbers of the strategy.
     """

@@ -1,8 +1,8 @@
 """The discs of radius Rc around grid points, row by row: sums over them, and walks over the clients in them.
 
-A disc cuts each row of the grid in one run of columns. So the sum over a disc is a difference of two running sums for
-each of its rows, and the clients in a disc are a run of the clients sorted by place for each of its rows. Neither needs
-an array of every grid point and every client.
+A disc cuts each row of the grid in one run of columns. So a row adds the difference of two running sums to the sum over
+a disc. If clients are sorted by place, a row's clients in the disc are one run of them. Neither needs an array of every
+grid point and every client.
 """
 
 from collections.abc import Callable

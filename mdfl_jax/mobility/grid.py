@@ -4,9 +4,9 @@ A rule is a function ``move(key, client, world, plan) -> client`` of ONE client.
 mobile clients and leaves the others where they are. ``plan`` is the result of the rule's ``prepare(key, world)``, which
 is called once before the first round. It is the same for all clients; DCM's cluster centres are an example.
 
-A draw among all L grid points makes arrays of L numbers, and N clients that are moved together N x L numbers. So beyond
-a size, the clients are moved in chunks by a quick form of the rule, which makes no such array. It may leave some of
-them unsettled, and these are then moved one by one by the rule itself.
+A draw among all L grid points makes an array of L numbers, and N clients that are moved together make N x L numbers. So
+many clients on a large grid are moved in chunks by a quick form of the rule, which makes no such array. The quick form
+may leave some clients unsettled; the rule itself then moves these clients one by one.
 """
 
 import math

@@ -1,12 +1,12 @@
 """Label distances near grid points (MADFL eqs. 9 and 10), and the draw of destinations by them (eqs. 11 and 13).
 
-A destination is drawn with a probability proportional to the distance of two label histograms. Where there are many
-clients, it is drawn by rejection, without a look at all grid points. Such a distance is at most the root of two. So a
+A destination is drawn with a probability proportional to the distance of two label histograms. For many clients it is
+drawn by rejection, without a look at all grid points. The distance of two histograms is at most the root of two. So a
 candidate that is drawn uniformly, and then accepted with the probability distance / root of two, has exactly this law.
-All candidates without a static client in range have one distance, which is known, so these are drawn with this distance
-as their bound and are always accepted. This keeps the tries few where static clients are few. If no try is accepted,
-the client is drawn by the whole law instead. The tries are independent of each other, so what they were does not change
-the law of the draw that follows.
+
+All candidates without a static client in range have the same, known distance. With this distance as their bound they
+are always accepted, so few tries are needed where static clients are few. If no try is accepted, the destination is
+drawn by the whole law instead. The tries are independent, so rejected tries do not change the law of this draw.
 """
 
 from collections.abc import Callable

@@ -14,12 +14,13 @@ at their first places or after a move, also tell each other which static clients
 Rc is the network's radius. Radii of single clients and failing links affect the exchange of models, but not who is met.
 
 There are two forms of one meaning, which draw the same numbers. Few clients are moved together, with arrays of all
-clients and all grid points. Where there are many (`is_many`), who knows whom is kept as bits: one bit for each pair of
-a mobile and a static client, so N / 32 words of a client, and L / 32 words more for DCM, whose clients have centres of
-their own. No other array is larger than that. The clients that choose a destination are then moved one by one, each
-with what it sees of a piece of the grid: a client meets static clients near its ways, so those that it knows often
-stand in a small piece of a large grid, and label counts and cluster centres differ from nothing only there. Where the
-piece is too small, the whole grid takes its place.
+clients and all grid points. Many clients (`is_many`) keep who knows whom as bits: one bit for each pair of a mobile and
+a static client, so N / 32 words for each client. DCM, whose clients have centres of their own, keeps L / 32 words more.
+No other array is larger than that.
+
+The clients that choose a destination are then moved one by one, each on a piece of the grid. A client meets static
+clients near its ways, so the clients that it knows often stand in a small piece of a large grid. Only there are label
+counts and cluster centres not zero. Where the piece is too small, the whole grid takes its place.
 """
 
 import math

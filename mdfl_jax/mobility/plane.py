@@ -220,10 +220,10 @@ def travel(
     """Move all clients for one round.
 
     Each straight piece of a path begins with an event: the start of the round, the start of a leg, or a wall. At a
-    client's last possible event the leg continues to its own end or that of the round, whichever is first. It then has
-    no breakpoints at walls, but ends where it would end with them. For the rest of the round the client stands still.
-    A path is therefore exact where at most ``max_events`` events are needed. In every case it stays in the rectangle
-    and is no faster than its legs.
+    client's last possible event the leg continues to its own end or that of the round, whichever is first. Such a leg
+    has no breakpoints at walls, but ends at the place where it would end with them. For the rest of the round the
+    client stands still. So a path is exact where at most ``max_events`` events are needed. Every path stays in the
+    rectangle and is no faster than its legs.
 
     Args:
       key: typed key of the round.

@@ -66,18 +66,19 @@ class Mobility(NamedTuple):
       presence: (world, state) -> which clients are present. None means that all are always present.
       is_mobile: (world) -> [N] bool, which clients ever move. None takes the world's ``is_mobile``.
       destination: (world, state) -> [N, 2] the place for which each client is heading; NaN for a client that has no
-        destination or stands at it. None means that clients of this rule have none. It is only recorded, for maps.
+        destination or stands at it. None means that clients of this rule have none. Destinations are only recorded, for
+        maps.
       centres: (world, state) -> [N, 2] the places of the cluster centres of which destinations are chosen, in the first
-        rows; NaN in the others. None means that there are none. It is only recorded, for maps.
-      chain: (grid points [L, 2], max_step) -> [L, L] the probabilities of the next place of a mobile client, from each
-        grid point, if they depend on nothing else. None means that they do, or that they are not known. Theory uses it.
-      compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round: who heard
-        whom, and the distances between the models before the round. None means that movement does not depend on models.
+        rows; NaN in the others. None means that there are none. Centres are only recorded, for maps.
+      chain: (grid points [L, 2], max_step) -> [L, L] the probabilities of a mobile client's next place from each grid
+        point, for theory. None means that these depend on more than the present point, or are not known.
+      compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round with who
+        received from whom, and the distances of the models before the round. None: movement does not depend on models.
       height: (world, state) -> [N] float32 heights in metres, NaN where nothing says them. It is called if the world's
         trace has heights. None means that the rule knows none.
       still: whether nobody ever moves, so that links stay the same.
-      relays: whether clients may be relays, which stand where `mdfl_jax.networks.worlds` puts them. Not if all clients
-        move, or if the rule gives the places of all.
+      relays: whether clients may be relays, which stand where `mdfl_jax.networks.worlds` puts them; false if all
+        clients move, or if the rule gives the places of all.
     """
 
     init: Callable[[jax.Array, Any], Any]

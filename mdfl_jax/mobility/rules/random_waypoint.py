@@ -80,8 +80,8 @@ def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan:
 
     Args:
       key: typed key of this client.
-      client: the client at its uniform first place. It is returned there if it does not move or if ``steady_start`` is
-        not set.
+      client: the client at its uniform first place. A client that does not move is returned there, and so is every
+        client if ``steady_start`` is not set.
       world: the plane.
       plan: not used.
 

@@ -1,20 +1,20 @@
 """Where most waits: the place around which static clients have waited longest for this client, discounted by the way.
 
-Reasoning: a static client learns from elsewhere only through visits, so what a visit brings grows with the time since
-the client's last one. Visits of others do not count, since they bring other models. A place in range of several such
-clients serves them together. What is far costs rounds in which nobody is served, so each round of the way divides the
-worth of a place. Destinations need not be cluster centres: a place between two clusters may be in range of parts of
-both. The client thinks again in every round, since a place may be in range of the clients that it was heading for
-before it gets there.
+Reasoning: a static client learns from elsewhere only through visits, so the worth of a visit grows with the time since
+the last visit of the same mobile client. Visits of other mobile clients do not count, since they bring other models. A
+place in range of several static clients serves them together. On a long way nobody is served for many rounds, so each
+round of the way divides the worth of a place. Destinations need not be cluster centres: a place between two clusters
+may be in range of parts of both. The client chooses again in every round, since it may be in range of the clients that
+it was heading for before it arrives.
 
-It must know the places of the static clients, and nothing of their labels.
+The client must know the places of the static clients, and nothing of their labels.
 
-It can explore, too, since where clients may stand that were never met is worth a visit. Static clients stand still, so
-each one that a client does not know is at a point that was never in range, and, before anything is known, at each of
-these with the same probability. It has waited since the first round. So what a place is worth has an expected value:
-that of the known clients in range, and for each point in range that was never seen the unknown clients, divided by all
-such points. Once a client knows all others, it moves as if it had known them from the first round. It must know how
-many static clients there are, and nothing of them before it meets them.
+The client can also explore: a point that was never in range may have an unknown static client near it, so it is worth a
+visit. Static clients stand still, so each unknown client stands at a point that was never in range, at each such point
+with the same probability, and has waited since the first round. So the worth of a place has an expected value: the
+worth of the known clients in range, plus for each unseen point in range the worth of the unknown clients divided by the
+number of unseen points. A client that knows all others moves as if it had known them from the first round. It must know
+how many static clients there are, and nothing of them before it meets them.
 """
 
 import jax
