@@ -2,11 +2,12 @@
 
 A movement is piecewise linear: client i is at ``points[i, k]`` at the time ``times[i, k]`` and moves straight to the
 next of these places. While two segments overlap in time, the squared distance of two clients is a quadratic function of
-time. Its smallest value on an interval is known in closed form. The smallest value over all pairs of segments is the
+time, whose smallest value on an interval is known in closed form. The smallest value over all pairs of segments is the
 smallest squared distance of the movement.
 
-The clients are in contact between the roots of this function. So the duration of a contact is exact, and time is not
-sampled. `contacts` of a round are matrices, or neighbour lists where an N x N matrix would need too much memory.
+Two clients are in contact between the two times at which this function equals the squared radius. So the duration of a
+contact is exact, and time is not sampled. `contacts` of a round are matrices, or neighbour lists where an N x N matrix
+would need too much memory.
 
 Neighbour lists: clients are sorted by the westernmost place of their path. The clients that a block of rows may be in
 contact with are then one contiguous part of this order, and only this part is tested, one chunk at a time. The contacts
@@ -136,6 +137,7 @@ def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
       The squared distances, of the broadcast shape; ``inf`` where two pieces have no common time.
     """
     lasts, (x, y), (vx, vy) = relative_motion(a, b)
+    # Without relative motion, the numerator is 0 and the distance is that of the first common time.
     squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
     nearest = jnp.clip(-(x * vx + y * vy) / squared_speed, 0, lasts)
     x, y = x + vx * nearest, y + vy * nearest
@@ -241,7 +243,7 @@ def swept(times: jax.Array, points: jax.Array, radius: jax.Array | float) -> jax
     """Find the clients that come within a radius of each other at some instant of their movement (thesis, Neighbours).
 
     The result is exact: time is not sampled (see the head of this file). The cost grows with the square of the number
-    of pieces that are used. Padding costs nothing.
+    of used pieces. Padding costs nothing.
 
     Args:
       times: [N, K] non-decreasing, from 0 to 1. The end of a short path is padded by repeating the last time. A path
@@ -265,9 +267,9 @@ def swept(times: jax.Array, points: jax.Array, radius: jax.Array | float) -> jax
 def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
     """Compute for how long two straight pieces are within a distance of each other.
 
-    With the relative velocity v, the smallest distance d of the two straight lines and its time t*, the two are within
-    the distance R from t* - h to t* + h, where h = sqrt(R^2 - d^2) / |v|. The part of this interval in the common time
-    of the two pieces counts. Two pieces without relative motion are within the distance all the time, or never.
+    Let v be the relative velocity, d the smallest distance of the two straight lines, and t* its time. The two are
+    within the distance R from t* - h to t* + h, where h = sqrt(R^2 - d^2) / |v|. The part of this interval in the
+    common time of the two pieces counts. Without relative motion the two are within the distance all the time or never.
 
     Args:
       a, b: [6, ...] pieces, as from `segments`, of shapes that broadcast.
@@ -277,6 +279,7 @@ def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
       Durations of the broadcast shape, in the unit of the pieces' times, at least 0.
     """
     lasts, (x, y), (vx, vy) = relative_motion(a, b)
+    # Without relative motion, the interval below is longer than any common time, so all of the common time counts.
     squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
     nearest = -(x * vx + y * vy) / squared_speed
     x, y = x + vx * nearest, y + vy * nearest
@@ -417,7 +420,7 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
     pieces, used = segments(times[order], points[order])
     columns = row_blocks(pieces, CHUNK)
     column_radii, column_ids = row_blocks(radii, CHUNK), row_blocks(ids, CHUNK)
-    # The last chunk is padded with copies of the last client. They get the id -1, so that they are in no contact.
+    # The last chunk is padded with copies of the last client. The copies get the id -1, so that they are in no contact.
     column_ids = jnp.where(jnp.arange(column_ids.size).reshape(column_ids.shape) < num_clients, column_ids, -1)
 
     def of_block(block: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -1,11 +1,9 @@
 """The costs of a round: simulated seconds and joules, contacts that are too short, clients that are too slow.
 
 `counted` wraps any network, so that a run counts seconds and joules. `link_filter` makes a rule that removes contacts
-from a network. `Work` and `probe` find out what an algorithm computes and sends in a round. docs/costs.md has the
-formulas.
-
-So no algorithm declares its work: the gradients that it computes are counted in its traced round, and the length of its
-messages is the one that it counts itself.
+from a network. `Work` and `probe` find out what an algorithm computes and sends in a round: the gradients of its traced
+round are counted, and the length of its messages is the length that the algorithm itself counts. So no algorithm
+declares its work. docs/costs.md has the formulas.
 
 A round is synchronous. First all clients compute, then all clients send, each its messages one after another. Meanwhile
 clients move. The next round begins when both the work and the movement of the round are over.
@@ -128,9 +126,9 @@ def gradient_calls(algorithm: Algorithm, numbers: Any, model: Any) -> int:
 def probe(algorithm: Algorithm, model: Any) -> Callable[[Any], LinkLoad]:
     """Make a function that finds out what a link carries in a round.
 
-    It computes two rounds of the algorithm between two clients in contact, with random models and gradients in place of
-    real ones, and takes the round with more bits. An algorithm that sends nothing there is taken to send whole models.
-    Where the messages of a run differ in length, as those of an adaptive code, this is the length of one of them.
+    The function computes two rounds of the algorithm between two clients in contact, with random models and gradients,
+    and takes the round with more bits. An algorithm that sends nothing there is taken to send whole models. Where the
+    messages of a run differ in length, as with an adaptive code, the result is the length of one of them.
 
     Args:
       algorithm, model: as in `work_of`.
@@ -216,7 +214,7 @@ class CostParams(NamedTuple):
     Attributes:
       seconds_per_sample: seconds for the gradient of one sample, for a client of speed 1.
       speed_spread: sigma of the lognormal distribution from which the clients' speeds are drawn; 0: all speeds are 1.
-      speed_ratio: r >= 1; a third of the clients each, drawn for a seed, has these speeds divided by 1, r and r^2.
+      speed_ratio: r >= 1; these speeds are divided by 1, r or r^2, for a third of the clients each, drawn for a seed.
       speeds: [N] given speeds of the clients; None: they are drawn.
       deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline. These
         clients still finish their local steps, and that time is not counted.
@@ -526,8 +524,8 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
 def received_bits(bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
-    A sender's bits are shared equally among the clients that heard it, unless the bits of each link are known. This is
-    exact if it sent the same to all of them.
+    A sender's bits are shared equally among the clients that received from it, unless the bits of each link are known.
+    The result is exact if the sender sent the same to all of them.
 
     Args:
       bits: [N] float32 bits that each client sends.
@@ -550,8 +548,8 @@ def received_bits(bits: jax.Array, heard: Links) -> jax.Array:
 def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the seconds that each client sends in a round, one message after another.
 
-    Where links have rates, the bits of a sender are shared among the clients that heard it, as in `received_bits`, and
-    each of them takes its share at the rate of its link.
+    Where links have rates, the bits of a sender are shared among its receivers, as in `received_bits`, and each
+    receiver takes its share at the rate of its link.
 
     Args:
       params: the numbers of the costs.

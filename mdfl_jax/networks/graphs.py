@@ -53,8 +53,8 @@ def array_of(graph: Any) -> np.ndarray:
 def holds_edges(graph: Any, table: np.ndarray) -> bool:
     """Tell whether a graph of Python is a list of edges (i, j) or (i, j, weight); otherwise it is a matrix, or several.
 
-    A square array is a matrix. Rows that are tuples are edges. Of two or three rows that are lists, each may be either:
-    they are edges if i and j are whole numbers and the rows cannot be links or weights.
+    A square array is a matrix. Rows that are tuples are edges. Two or three rows that are lists may be a square matrix
+    or edges: they are edges if i and j are whole numbers and the rows cannot be links or weights.
 
     Args:
       graph: the graph.
@@ -153,10 +153,9 @@ def until_connected(
     Args:
       draw: (key) -> adjacency [N, N] bool, or what ``reach`` takes.
       key: typed key. The index of each try is folded into it.
-      otherwise: (adjacency) -> adjacency. It is applied to the last draw if no draw was connected.
+      otherwise: (adjacency) -> adjacency, applied to the last draw if no draw was connected.
       allow_disconnected: if true, the first draw is returned as it is.
-      like: [N, N] bool. If it is given, a draw need not be connected; it must only reach the same pairs of clients as
-        this graph.
+      like: [N, N] bool. If it is given, a draw must connect the same pairs of clients as this graph, and no more.
       reach: (adjacency) -> an array that is equal for two graphs in which the same clients reach each other.
 
     Returns:
@@ -309,7 +308,7 @@ GRAPHS.register("complete", doc="Everybody hears everybody.", formula="i hears j
 )
 
 # The in-degree and the out-degree are both tau. So metropolis_hastings, uniform and max_degree all give the paper's
-# weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
+# weights 1 / (tau + 1), which are doubly stochastic but not symmetric.
 GRAPHS.register(
     "exponential",
     doc="The static exponential graph: each hears those at distances 1, 2, 4, ... before it.",
@@ -337,7 +336,7 @@ def _swap(adjacency: jax.Array, key: jax.Array) -> jax.Array:
     """Replace two random links (a, b) and (c, d) by (a, d) and (c, b), unless one is there already or is a loop."""
     num_clients = adjacency.shape[0]
     key_ends, key_links = jax.random.split(key)
-    # All degrees are equal. So a uniform client and a uniform neighbour of it are a uniform link in a random direction.
+    # All degrees are equal, so a uniform client and a uniform neighbour of it are a uniform link in a random direction.
     ends = jax.random.randint(key_ends, (2,), 0, num_clients)
     noise = jax.random.uniform(key_links, (2, num_clients))
     others = jnp.argmax(jnp.where(adjacency[ends], noise, -1.0), axis=1)

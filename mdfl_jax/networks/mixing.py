@@ -8,10 +8,11 @@ client itself.
 own model. A rule in `MIXINGS` takes a `MixingInputs`; the functions below take the parts of it that they need.
 
 A link that fails in one direction makes ``adjacency`` asymmetric, but rows still sum to one. fedavg, uniform and the
-speed-aware rules divide the weight among the senders that are heard. metropolis_hastings, max_degree and lazy compute
-weights from the contacts, whose degrees both ends know, and add the weight of a model that does not arrive to the
-receiver's own weight. Then columns no longer sum to one. So these three rules are symmetric and doubly stochastic only
-if no link fails. uniform is so on regular undirected graphs, and the other rules are not so in general.
+speed-aware rules divide the weight among the senders from which a client receives. metropolis_hastings, max_degree and
+lazy compute weights from the contacts, whose degrees both ends know. They add the weight of a model that does not
+arrive to the receiver's own weight, so columns no longer sum to one. Hence these three rules are symmetric and doubly
+stochastic only if no link fails. uniform is symmetric and doubly stochastic on regular undirected graphs. The other
+rules are not, in general.
 """
 
 from collections.abc import Callable
@@ -135,7 +136,7 @@ def max_degree(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
 def lazy(mix: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Return the lazy mixing matrix (I + W) / 2 of a mixing matrix W, both [N, K].
 
-    It has the same limit, moves half as far in each round, and has no negative eigenvalue if W is symmetric.
+    (I + W) / 2 has the same limit, moves half as far in each round, and has no negative eigenvalue if W is symmetric.
 
     >>> lazy(jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
@@ -221,8 +222,8 @@ def automatic_ratio(
 
         a_i = cov(v, s) / var(s) * mean(s) / (c + mean(v))      (moments over M_i).
 
-    It lies in [0, 1], since v grows with s at a slope of at most 1, and c + mean(v) >= mean(s). A slow client among
-    fast ones has v near q^(1/2), so it has nearly as many contacts as they have. For this reason the thesis's fixed
+    a_i lies in [0, 1], since v grows with s at a slope of at most 1, and c + mean(v) >= mean(s). A slow client among
+    fast clients has v near q^(1/2), so it has nearly as many contacts as they have. For this reason the thesis's fixed
     ratios failed where most clients are fast. A long radius also makes a small. Equal speeds give a = 0; then every a
     gives the same weights.
 

@@ -286,8 +286,8 @@ class _Space:
     def records(self) -> tuple[Metric, ...]:
         """Return the records of a round, as far as the rules have them.
 
-        These are ``destination`` and ``centre`` [N, 2] after the movement of the round, and ``present`` [N], who could
-        be in contact when the links of the round were made.
+        The records are ``destination`` and ``centre`` [N, 2] after the movement of the round, and ``present`` [N], the
+        clients that could be in contact when the links of the round were made.
         """
         found = []
         for name, told in (("destination", "destination"), ("centre", "centres")):
@@ -310,8 +310,8 @@ def spatial(
 ) -> Network:
     """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
-    The movements decide which of these worlds is used. Several of one world share ONE compiled program;
-    ``hparams.network.mobility`` is the index of the one that a run uses. ``hparams.network`` is a `SpatialParams`.
+    The movements decide which of these worlds is used. Several movements in one world share ONE compiled program;
+    ``hparams.network.mobility`` is the index of the movement of a run. ``hparams.network`` is a `SpatialParams`.
 
     Args:
       num_clients: N >= 1.
@@ -320,8 +320,8 @@ def spatial(
         rules that are not registered.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
       contact: with ``disc``, two clients are in contact if they are within the radius at the beginning of the round.
-        With ``swept``, they are if they came within it at any time of the movement since the last round, so that no
-        client is in contact in the first round (thesis 4). It is not used with a contact list.
+        With ``swept``, they are in contact if they came within the radius at any time of the movement since the last
+        round; so no client is in contact in the first round (thesis 4). A contact list does not use this argument.
       links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say. If false, these two are not used.
       link_filter: a rule that removes contacts before links fail and weights are made; None: all contacts stay.
       max_neighbours: the links of a round are neighbour lists that can hold this many neighbours of a client, so that

@@ -1,20 +1,20 @@
 """The worlds in which clients move, made from a network's numbers: who moves, and where relays stand.
 
-Mobile clients are the first M in any order, or those with the most or the least data, or in the middle or outside. The
-papers let the first M clients move. Data and places are drawn without regard to a client's number, so these are M
-clients at random.
+Mobile clients are the first M clients, those with the most or the least data, or those nearest to or farthest from the
+middle. The papers let the first M clients move. Data and places are drawn without regard to a client's number, so the
+first M clients are a random choice.
 
-Standing relays are clients without data that never move. The last K clients of a network may be relays. They exchange
-models as all clients do, and have nothing to train on. Where they stand is drawn at random, as the places of all
-others, or chosen from these one relay after another:
+Standing relays are clients without data that never move. The last K clients of a network may be relays. Relays exchange
+models as all clients do, and have nothing to train on. Their places are drawn at random, as the places of all others,
+or chosen from the same places, one relay after another:
 
-- ``gaps``: farthest from all others that stand, so that whoever moves is seldom out of range of everybody (the greedy
+- ``gaps``: farthest from all others that stand, so that a mobile client is seldom out of range of everybody (the greedy
   rule of Gonzalez, "Clustering to minimize the maximum intercluster distance", 1985);
 - ``hubs``: in range of the most clients that are not yet in range of a relay (the greedy rule of maximum coverage);
-- ``bridges``: in range of the most groups of clients that hear one another in no number of steps, and of these places
-  one in range of the most clients.
+- ``bridges``: in range of the most groups of clients that are not connected to each other; of such places, in range of
+  the most clients.
 
-Of equal places one is taken at random.
+A tie is broken at random.
 """
 
 from collections.abc import Iterable
@@ -45,8 +45,8 @@ def moving(choice: jax.Array, num_mobile: jax.Array, samples: jax.Array, place: 
     """Choose the clients that move.
 
     Args:
-      choice: [] int32, an index of `MOVERS`. Central is who is near the mean of all first places, and so has the
-        smallest mean squared distance from all clients.
+      choice: [] int32, an index of `MOVERS`. A client is central if it is near the mean of all first places, since its
+        mean squared distance from all clients is then smallest.
       num_mobile: [] int32, M.
       samples: [N] int32, the samples of each client.
       place: [N, D] float32, the first places.

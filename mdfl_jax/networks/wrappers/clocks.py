@@ -1,8 +1,9 @@
 """Clocks of the clients' own: a round is a slot of time, and each client computes for as many slots as its work takes.
 
-How long a client computes is what the costs say (`mdfl_jax.networks.costs.computing_seconds`): samples, and speeds that
-are drawn or given. Nobody waits for the slowest client. `Finishing` says whose local work ends in a slot; its next
-work begins in the slot after it. What happens meanwhile is the algorithm's business (`Traits.asynchronous`).
+The costs say how long a client computes (`mdfl_jax.networks.costs.computing_seconds`): by its samples, and by speeds
+that are drawn or given. Nobody waits for the slowest client. `Finishing` says whose local work ends in a slot; the next
+work of such a client begins in the next slot. The algorithm decides what a client does while it computes
+(`Traits.asynchronous`).
 """
 
 import math
@@ -23,7 +24,7 @@ from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds,
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 JOINS = ("at_once", "in_contact")
-"""When a client exchanges whose work is done: in this slot, with or without a contact, or once it has a contact."""
+"""When a client whose work is done exchanges: in this slot, with or without a contact, or once it has a contact."""
 
 
 class ClockParams(NamedTuple):

@@ -19,10 +19,10 @@ from mdfl_jax.networks.graphs import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
-# This number is folded into the key, since the inner network draws from the same streams.
+# The picks fold this number into the key, since the inner network draws from the same streams.
 _OWN = number_of("participation")
 PICKS = ("both_ways", "one_way")
-"""How two clients exchange of which one has picked the other: both send, or only the one that is picked."""
+"""Who sends if one of two clients has picked the other: both of them, or only the picked client."""
 
 
 class ParticipationParams(NamedTuple):
@@ -100,26 +100,26 @@ def _check(network: Network, stay: bool, picks: str) -> None:
 def partial_participation(network: Network, stay: bool = False, picks: str = "both_ways") -> Network:
     """Make a network that uses a part of another network's links, as PaME V-D does for all algorithms it compares with.
 
-    There are links only in rounds whose index is a multiple of the period; in the others every client keeps its model.
-    Each client picks ceil(nu d_i) of its d_i neighbours. It also hears the clients that pick it, so it hears about
-    nu d_i to 2 nu d_i of them. The weights are Metropolis-Hastings on these links. If nu is 1, they are those of the
-    inner network. The others stay in range (`Links.audible`), for metrics.
+    There are links only in rounds whose index is a multiple of the period; in other rounds every client keeps its
+    model. Each client picks ceil(nu d_i) of its d_i neighbours. A client also receives from the clients that pick it,
+    so it receives from about nu d_i to 2 nu d_i clients. The weights are Metropolis-Hastings on these links. If nu is
+    1, the weights are those of the inner network. All other neighbours stay in range (`Links.audible`), for metrics.
 
-    If picks are one-way, a client hears only those that it has picked, and messages are as many as PaME's. The weights
-    are 1 / (1 + max(k_i, k_j)) with the numbers k of clients that i and j hear. Rows sum to one, but columns do not, so
-    an exchange changes the mean of the models. If nu d_i is whole for every client, the weights are doubly stochastic
-    in the mean over the picks: nu / (1 + nu max(d_i, d_j)) in both directions.
+    If picks are one-way, a client receives only from the clients that it has picked, and there are as many messages as
+    in PaME. The weights are 1 / (1 + max(k_i, k_j)), where i receives from k_i clients. Rows sum to one, but columns do
+    not, so an exchange changes the mean of the models. If nu d_i is whole for every client, the weights are doubly
+    stochastic in the mean over the picks: nu / (1 + nu max(d_i, d_j)) in both directions.
 
     Args:
       network: the inner network. ``hparams.network`` becomes a `ParticipationParams` that contains its numbers.
-      stay: if true, the picks are drawn once for each seed and stay. This is for algorithms that keep copies of their
-        neighbours' models. They are drawn until they connect the same clients as the inner links, at most 100 times;
-        if no draw does, all links stay.
+      stay: if true, the picks are drawn once for each seed and stay, for algorithms that keep copies of their
+        neighbours' models. The picks are drawn until they connect the same clients as the inner links, at most 100
+        times; if no draw does, all links stay.
       picks: one of `PICKS`.
 
     Returns:
       A network that gives what the inner one gives, without FIXED unless ``stay`` is true. FIXED then means the same
-      links in every round in which there are any. One-way picks give no SYMMETRIC.
+      links in every round that has links. A network with one-way picks does not give SYMMETRIC.
 
     Raises:
       UserError: for ``stay`` over links that change, over neighbour lists whose mixing matrix is not symmetric, or with
