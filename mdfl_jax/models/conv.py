@@ -155,11 +155,12 @@ def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callabl
 
     def either(*args: Any) -> Any:
         *arrays, stride = args
+        # Only the rule of `vmap` knows whether models are mapped together: the model's own code is that of one model.
         function = custom_vmap(partial(alone, stride=stride))
 
         @function.def_vmap
         def over_models(count: int, is_mapped: list[bool], *arrays: Any) -> tuple[Any, Any]:
-            if count == 1:
+            if count == 1:  # an axis of one model is taken off, since a model by itself has its own fastest form
                 one = (x[0] if has_axis else x for x, has_axis in zip(arrays, is_mapped))
                 result = jax.tree.map(lambda x: x[None], function(*one))
             else:
@@ -188,7 +189,7 @@ def _of_patches(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
 
 
 def _of_patches_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, stride: int) -> tuple[jax.Array, jax.Array]:
-    columns = patches(x, kernel.shape[0], stride)
+    columns = patches(x, kernel.shape[0], stride)  # made again: kept, they would take size^2 times the memory of x
     d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
     d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
     return _from_patches(d_columns, x.shape, kernel.shape[0], stride), d_kernel
@@ -381,6 +382,7 @@ def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
     t, taps = transforms(kernel.shape[0], num_points), kernel.shape[0]
     height, width, samples = x.shape[1:]
     m, count = tiles(width, taps, num_points)
+    # One product of matrices for each point; the tiles and samples of all rows are its columns, so products are long.
     products = _transformed_kernel(kernel, num_points) @ _rows_of_inputs(x, taps, num_points)
     parts = list(products.reshape(num_points, -1, height, count, samples))
     outputs = jnp.stack([combine(row, parts) for row in t.outer], axis=3)
@@ -402,6 +404,7 @@ def filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, num_point
     t, (taps, _, channels, features) = transforms(kernel.shape[0], num_points), kernel.shape
     width = x.shape[2]
     m, count = tiles(width, taps, num_points)
+    # The transposes of the three linear maps of `filtered`, last one first. The transformed inputs are made again.
     dy = jnp.pad(dy, [(0, 0), (0, 0), (0, count * m - width), (0, 0)])
     outputs = [dy[:, :, q::m] for q in range(m)]
     d_products = jnp.stack([combine(column, outputs) for column in t.outer.T]).reshape(num_points, features, -1)
@@ -418,6 +421,7 @@ def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
     m, count = tiles(width, taps, num_points)
     after = count * m + taps - 1 - before - width
     padded = jnp.pad(x, [(0, 0), (before, taps // 2), (before, after), (0, 0)])
+    # Tiles of P inputs start m pixels apart, so input i of all tiles is one slice with the step m.
     inputs = [padded[:, :, i : i + m * (count - 1) + 1 : m] for i in range(num_points)]
     values = jnp.stack([combine(row, inputs) for row in t.inner])
     rows = jnp.concatenate([values[:, :, a : a + height] for a in range(taps)], axis=1)

@@ -9,8 +9,8 @@ So, with f = scale / sqrt(var + epsilon), the whole end is relu((W f)' a + shift
 epilogue. Where the shortcut has a convolution and a normalisation too, both are one convolution of [a, b]. It is the
 default on a TPU, where the memory sets the pace of such a block.
 
-The gradient keeps a and the result. Let d be the gradient of the sum before the ReLU. It passes to x as it is, and all
-else follows from d, its sums and products with a, and the moments of a: the gradient of a is one convolution of [d, a].
+The gradient keeps a and the result. Let d be the gradient of the sum before the ReLU. The gradient of x is d. All other
+gradients follow from d, its sums, its products with a, and the moments of a: that of a is one convolution of [d, a].
 
 The covariance is the mean of products less the product of means, in float32. It loses digits where the means of the
 inputs are many times their standard deviations, which the inputs, results of a ReLU, are not.
@@ -114,13 +114,13 @@ def relu_of_sum(terms: tuple[Normalised | jax.Array, ...], mask: jax.Array) -> j
     inputs = _joined([part.product.inputs for part in parts])
     kernels = [(part.product.kernel * (part.rate * part.scale)).astype(inputs.dtype) for part in parts]
     total = _applied(_joined(kernels), inputs)
-    for part, kernel in zip(parts, kernels):  # the mean that the rounded kernel gives, so that no mean moves
+    for part, kernel in zip(parts, kernels):  # the mean under the rounded kernel, so that the result's mean is exact
         mean = jnp.dot(part.moments.mean, kernel.astype(jnp.float32), precision=_EXACT)
         total += _column(part.bias - mean)
     for term in terms:
         total = total if isinstance(term, Normalised) else total + term.astype(jnp.float32)
     # A maximum and not a choice by ``total > 0``: a TPU's compiler packs such choices into bits, writes the sum in
-    # float32 and reads it twice. And what is no number would become zero.
+    # float32 and reads it twice. A choice would also turn NaN into zero.
     return jnp.where(mask, jnp.maximum(total, 0.0), 0.0).astype(inputs.dtype)
 
 
@@ -131,7 +131,7 @@ def _forward(terms: tuple[Normalised | jax.Array, ...], mask: jax.Array) -> tupl
 
 def _backward(saved: tuple, gradient: jax.Array) -> tuple:
     parts, mask, out = saved
-    # Behind a barrier, so that it is written once and not computed again by each of the products that read it.
+    # A barrier makes the compiler write d once. Without it, each product that reads d would compute it again.
     d = jax.lax.optimization_barrier(jnp.where(out > 0, gradient, jnp.zeros_like(gradient)))
     sums = _sums(d)
     return tuple(_of_part(part, d, sums, mask) if part else d for part in parts), None

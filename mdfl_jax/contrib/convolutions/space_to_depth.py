@@ -1,9 +1,9 @@
 """Space-to-depth: convolutions and pools of small images whose pixels are held in cells, for wide matrix units.
 
 A cell is a square of pixels with all their channels, as one long column: an image [C, H, W] becomes
-[side * side * C, H / side, W / side]. A convolution of pixels is then one of 3 x 3 cells, or a product with one matrix
-if the image is a single cell. Its kernel has many zeros, but it fills the tiles of a matrix unit. The 16 channels of
-the papers' CNN would use an eighth of a tile.
+[side * side * C, H / side, W / side]. A convolution of pixels is then a convolution of 3 x 3 cells, or a product with
+one matrix if the image is a single cell. The kernel of cells has many zeros, but it fills the tiles of a matrix unit.
+The 16 channels of the papers' CNN would use an eighth of a tile.
 
 The outputs of a cell are ordered by their place in the 2 x 2 square of the pool, then by the pooled pixel, then by
 channel. So the pool is the maximum of four slices, and its result is again an image in cells, of half the side.
@@ -79,6 +79,7 @@ def _convolution(x: jax.Array, kernel: jax.Array, side: int) -> jax.Array:
     Returns:
       [4 * (side / 2)^2 * O, H', W', B], ordered for `_max_pool`.
     """
+    # A kernel reaches at most one cell further, so 3 x 3 cells hold all that it reads; a single cell has no neighbours.
     matrix = expanded(kernel, side, 1 if x.shape[1:3] == (1, 1) else 3).astype(x.dtype)
     if matrix.shape[0] == 1:
         return (matrix[0, 0].T @ x[:, 0, 0])[:, None, None]
@@ -92,7 +93,7 @@ def expanded(kernel: jax.Array, side: int, reach: int) -> jax.Array:
     Args:
       kernel: [size, size, C, O].
       side: the side of a cell.
-      reach: the cells that a pixel of a cell hears, in each direction: 3, or 1 if there is only one cell.
+      reach: the cells, along one axis, from which an output pixel is computed: 3, or 1 if there is only one cell.
     """
     size, _, channels, features = kernel.shape
     tap = _taps(size, side, reach)  # [inputs, outputs]
