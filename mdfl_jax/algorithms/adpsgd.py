@@ -59,7 +59,7 @@ def begun(settings: Settings, hparams: LocalNumbers, client_params: ClientParams
 
 
 def finishing(links: Links) -> jax.Array:
-    """Return [N] bool, the clients whose work ends in the round; without clocks that of everybody does."""
+    """Return [N] bool, the clients whose work ends in the round; without clocks, all clients."""
     finishing = links.get(Finishing)
     return jnp.ones(links.adjacency.shape[0], bool) if finishing is None else finishing.who
 
@@ -70,7 +70,8 @@ def finish(
     """Compute the works that end in a round: the local steps from the snapshot.
 
     Returns:
-      (what they change, [N, ...], zero for the others; the works with the optimiser states after it; the loss [N]).
+      (the changes of the models [N, ...], zero for other clients; the works with the optimiser states after them; the
+      loss [N]).
     """
     after, opt_state, loss = local_steps(settings, hparams, late.snapshot, late.opt_state, context)
     ends = finishing(links)
@@ -100,12 +101,12 @@ _Weights = Callable[[Links, jax.Array], jax.Array]
 def in_pairs(settings: Settings, weigh: _Weights, pulls: bool, update_first: bool, sends_age: bool) -> Algorithm:
     """Make an algorithm whose clients exchange in disjoint pairs (`mdfl_jax.exchange.peers.random_pairs`).
 
-    A client whose work ends starts an exchange with a random other one that it hears, which goes on computing.
+    A client whose work ends starts an exchange with a random client in range, which goes on computing.
 
     Args:
       settings: the optimiser, the local steps of a work, and the rule of aggregation.
-      weigh: the weights of the models that are heard.
-      pulls: whether the one that answers sends its model, too.
+      weigh: the weights of the received models.
+      pulls: whether the client that answers sends its model, too.
       update_first: whether a client applies its work before the exchange, and not after it.
       sends_age: whether a message holds the age of the model, too.
     """

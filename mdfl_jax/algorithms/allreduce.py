@@ -19,9 +19,9 @@ from mdfl_jax.metrics.values import HEARD, mean_model
 def ring_bits(client_params: ClientParams, active: jax.Array | None = None) -> Bits:
     """Count the bits that each client sends in a ring all-reduce of one model: about 2 (N - 1) / N of a model.
 
-    The n coordinates are cut into N chunks. Client i sends all chunks but i + 1 while sums are made, and all chunks but
-    i + 2 while the sums are handed on (indices modulo N). If N does not divide n, the first chunks are one coordinate
-    longer. All clients together send 2 (N - 1) n coordinates.
+    The n coordinates are cut into N chunks. While the sums are made, client i sends all chunks but i + 1. While the
+    sums are handed on, it sends all chunks but i + 2 (indices modulo N). If N does not divide n, the first chunks are
+    one coordinate longer. All clients together send 2 (N - 1) n coordinates.
 
     Args:
       client_params: [N, ...] stacked models.
@@ -72,13 +72,13 @@ def ring(members: jax.Array) -> Links:
 def allreduce(settings: Settings = Settings()) -> Algorithm:
     """Parallel SGD with the exact mean of all models in every round, whatever the network.
 
-    It ignores the network. So it shows what exact averaging would reach with the same local steps; it is no algorithm
-    for these links. With one local step all clients together take a step of SGD on the mean objective. With several
-    local steps it is FedAvg in which everybody takes part.
+    All-reduce ignores the network. So it shows what exact averaging would reach with the same local steps; it is no
+    algorithm for these links. With one local step all clients together take a step of SGD on the mean objective. With
+    several local steps it is FedAvg in which everybody takes part.
 
     The counts are those of a ring all-reduce of the models: 2 (N - 1) messages a client, each of about n / N of the n
-    coordinates (`ring_bits`). A client hears the one before it in the ring (`ring`), whatever the links of the network
-    are.
+    coordinates (`ring_bits`). A client receives from the client before it in the ring (`ring`), whatever the links of
+    the network are.
     """
 
     def exchange(

@@ -80,13 +80,14 @@ class DMGTSVRGNumbers(AlgorithmNumbers):
 def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
     """DMGT-SVRG: tracked gradients whose minibatch noise vanishes, and several steps of gossip in each exchange.
 
-    It is the PMGT-SVRG of Ye, Xiong and Zhang. g are gradients on one minibatch. M begins with z^(-1) = z^0, and b = 0
-    makes it W^K. At the start w = x and s = v = grad f(x). With probability p a client takes w <- x, with its gradient
-    over all samples.
+    DMGT-SVRG is the PMGT-SVRG of Ye, Xiong and Zhang. g are gradients on one minibatch. M begins with z^(-1) = z^0, and
+    with b = 0 it is W^K. At the start w = x and s = v = grad f(x). With probability p a client takes w <- x, with its
+    gradient over all samples.
 
-    A round is these three lines, then the draw; so the whole gradient is that at the x at which v+ was taken. Round 0
-    sends K messages a link, for x. Every later round sends 2 K, for s and x. In a round without links the recursions
-    run with W = I and nothing is sent. Where the graph falls apart, lambda_2 is that of its parts.
+    A round takes the three steps v, s, x, and then draws who renews w. So the whole gradient is taken at the x at which
+    v+ was taken. Round 0 sends K messages a link, for x. Every later round sends 2 K, for s and x. In a round without
+    links the recursions run with W = I and nothing is sent. If the graph is not connected, lambda_2 is that of the part
+    that mixes most slowly.
     """
 
     def init(hparams: DMGTSVRGNumbers, client_params: ClientParams) -> DMGTSVRGState:
@@ -151,8 +152,8 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
 def mixing_rate(hparams: DMGTSVRGNumbers, links: Links) -> jax.Array:
     """Return lambda_2 of W, the given one or that of the links: the largest size of an eigenvalue below one, [].
 
-    Every part of a graph that falls apart has an eigenvalue of one. These are left out, since no gossip moves what they
-    belong to, so the result is that of the part that mixes most slowly.
+    Each connected part of a graph has an eigenvalue of one, whose eigenvector no gossip changes. So these eigenvalues
+    do not count, and the result is lambda_2 of the part that mixes most slowly.
     """
     given = jnp.asarray(hparams.mixing_rate, links.mix.dtype)
     if links.num_clients > LARGEST_MATRIX:

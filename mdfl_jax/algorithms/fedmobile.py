@@ -1,7 +1,7 @@
 """FedMobile: asynchronous federated learning with a server, where clients relay updates and models; and its rivals.
 
-A slot is a round. It has three parts. First, the clients that meet the server upload their cumulative updates (CLU)
-m_i, the server does x <- x - (1/N) sum m_i (equation 4), and these clients download x and reset m_i = 0. Then clients
+A slot is a round, and has three parts. First, the clients that meet the server upload their cumulative updates (CLU)
+m_i. The server does x <- x - (1/N) sum m_i (equation 4), and these clients download x and reset m_i = 0. Then clients
 that meet each other relay. Then every client takes its local steps and adds its change, model before minus model after,
 to m_i (equations 2 and 3).
 
@@ -68,9 +68,9 @@ class Variant(NamedTuple):
 
     Attributes:
       upload: when a client uploads to the server: "meeting", when it meets the server; or "always", in every slot
-        through an imaginary channel. One of the two directions is always bound to meetings.
-      download: the same for its downloads from the server; or "once", at its meetings and once more, a set number of
-        slots after each, through an imaginary channel.
+        through an imaginary channel. In every variant, uploads or downloads happen at meetings only.
+      download: the same for downloads from the server; or "once", at each meeting, and once more through an imaginary
+        channel a set number of slots after it.
       relay_upload: whether updates are relayed.
       relay_download: what a relay sends: "" for nothing, "global" for its copy of the global model, "local" for its
         local model.

@@ -2,8 +2,8 @@
 
 Every client holds an estimate x_hat_j of the vector x_j of each neighbour j. Client j sends the innovation
 q_j = C(x_j - x_hat_j), and client j and all clients that hear it add q_j to x_hat_j. All copies of x_hat_j are equal,
-so the simulation keeps one row a client. This is correct only on a network that has the same links in every round in
-which it has any. In a round without links nothing is sent and no estimate changes.
+so the simulation keeps one row a client. One row is correct only on a network that has the same links in every round
+that has links. In a round without links nothing is sent and no estimate changes.
 """
 
 from collections.abc import Callable
@@ -104,7 +104,7 @@ def flat_gradient(
 def finished(algorithm: Algorithm, settings: Settings, numbers: type[CompressedNumbers]) -> Algorithm:
     """Add PaME's count of bits in double precision to an algorithm, if that count covers its compressor.
 
-    It covers random_k, top_k and identity; for other compressors ``double_bits`` is None.
+    The count covers random_k, top_k and identity; for other compressors ``double_bits`` is None.
     """
     name = settings.compressor or numbers.own_compressor
     count: Callable[[Any, int], float] | None

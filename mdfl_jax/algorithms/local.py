@@ -146,8 +146,8 @@ class Settings(NamedTuple):
     Attributes:
       optimizer: (the algorithm's numbers) -> optax transformation of one client; its state is never exchanged.
       num_local_steps: E, the optimiser steps before each exchange.
-      num_local_epochs: E, where local work is whole epochs instead, as many steps as they take; 0: it is steps.
-      equal_steps: whether clients take equally many steps in an epoch, whatever they hold.
+      num_local_epochs: the epochs of local work, each of as many steps as it takes; 0: local work is E steps.
+      equal_steps: whether clients take equally many steps in an epoch, however many samples they hold.
       proximal: whether local steps are held near the model before the first one (`AlgorithmNumbers.proximal`).
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
@@ -193,14 +193,14 @@ class Settings(NamedTuple):
         return sent((*self.sends, *of_wrappers), hparams, key, links, vectors, which)
 
     def judging(self, context: RoundContext, model: ClientParams | None = None) -> RoundContext:
-        """Return the context of the exchange that follows local work, for rules that judge what a client hears.
+        """Return the context of the exchange that follows local work, for rules that judge received models.
 
-        They judge it on the minibatch of the first local step, also where that is one of an epoch.
+        The rules judge on the minibatch of the first local step, also if that is a minibatch of an epoch.
 
         Args:
           context: the context of the round.
-          model: [N, ...] the models of which the clients exchange the `part`. The rules judge what is heard with their
-            other leaves. None: whole models are exchanged.
+          model: [N, ...] the models of which the clients exchange the `part`. A rule completes a received part by the
+            receiver's other leaves before it judges. None: whole models are exchanged.
         """
         if self.num_local_epochs and context.passes is not None:
             context = context._replace(judged_on=lambda: self.epochs(context).batch(jnp.int32(0)))
@@ -225,7 +225,7 @@ class Settings(NamedTuple):
     def aggregate(
         self, hparams: AlgorithmNumbers, links: Links, own: ClientParams, context: RoundContext, which: Number = 0
     ) -> Exchanged:
-        """Send the models of all clients over the links, and combine what each client hears with its own model.
+        """Send the models of all clients over the links, and combine what each client receives with its own model.
 
         Args:
           hparams: the algorithm's numbers.
@@ -312,7 +312,7 @@ def with_per_sample(algorithm: Algorithm, change: Callable[[Any, Params], Params
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:
     """Return one optimiser state a client, [N, ...], for the models ``client_params`` [N, ...].
 
-    It is mapped over the clients, so that a rule that reads the whole gradient sees the gradient of one client only.
+    The optimiser is mapped over the clients, so that a rule that reads the whole gradient sees that of one client only.
     """
     return jax.vmap(optimizer.init)(trained(client_params))
 
@@ -355,9 +355,9 @@ class LocalWork(NamedTuple):
     epochs: Epochs | None = None
 
     def take(self, step: LocalStep, start: Any) -> tuple[Any, jax.Array]:
-        """Take the steps. A client that has taken all of its own keeps its rows while others go on.
+        """Take the steps. A client that has taken all of its steps keeps its rows while others go on.
 
-        The program is the same however many steps there are, since the loop ends when the run says so.
+        The program is the same for every number of steps, since the number is an argument of the loop.
 
         Args:
           step: one step of all clients. The key that it gives the gradient function draws its minibatch, unless the

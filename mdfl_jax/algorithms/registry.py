@@ -44,12 +44,12 @@ def register(
     Args:
       name: the algorithm's name in configs.
       numbers: the class of its numbers, whose defaults are those of its paper.
-      ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer, sends
-        and statistics (local batch statistics); by default all. A config that sets one of them is refused. An algorithm
-        that mixes whole models by `Settings.aggregate` uses the aggregation and sends; one that sends anything else
-        uses `Settings.sent`.
-      keeps_sum: whether the clients' states have a sum that must not change, as that of push-sum weights, or that must
-        follow the gradients. Newcomers that begin anew are refused, and rules of aggregation that do not keep the mean.
+      ignores: the settings that the algorithm does not use, of aggregation, compressor, local_steps, momentum,
+        optimizer, sends and statistics (local batch statistics); by default all. A config that sets one of them is
+        refused. An algorithm that calls `Settings.aggregate` uses aggregation and sends; one that calls `Settings.sent`
+        uses sends.
+      keeps_sum: whether the sum of the clients' states must not change, as that of push-sum weights, or must follow the
+        gradients. Newcomers that begin anew are then refused, and so are rules that do not keep the mean.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:

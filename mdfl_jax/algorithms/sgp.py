@@ -65,7 +65,7 @@ def biased_steps(
         z, opt_state = carry
         loss, found = gradient(z, jax.random.fold_in(context.key, index))
         updates, opt_state = optimizer_updates(settings.optimizer(hparams), found, opt_state, z)
-        updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
+        updates = trees.each(longer, lambda u: u, updates)  # a batch statistic moves by its whole step in z
         return (optax.apply_updates(z, updates), opt_state), loss
 
     work = local_work(settings, hparams, state.params, context)
@@ -84,12 +84,12 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
     """SGP, stochastic gradient push: local steps and push-sum, which averages exactly over links of one direction.
 
     The links may have one direction and change, and the network's mixing matrix is not used. Over some rounds there
-    must be a path from every client to every other one; otherwise the weight w of a client that nobody sends to falls
-    to zero, and its steps eta / w grow without bound. The local steps are those of the optimiser; the paper takes one,
-    by SGD. Every message holds the model and one more number, w.
+    must be a path from every client to every other client. Otherwise the weight w of a client that receives nothing
+    falls to zero, and its steps eta / w grow without bound. The local steps are those of the optimiser; the paper takes
+    one, by SGD. Every message holds the model and one more number, w.
 
     The state keeps z instead of x = w z, so that batch statistics and weight decay act on the models themselves:
-    z+ = A (z - eta grad f(z) / w) with A = diag(1 / w+) P diag(w), whose rows sum to one. This is the same recursion.
+    z+ = A (z - eta grad f(z) / w) with A = diag(1 / w+) P diag(w), whose rows sum to one. The recursion is the same.
     """
 
     def do_round(
