@@ -31,8 +31,8 @@ PerSample = Callable[[Params], Params]  # (gradient of one sample) -> gradient, 
 class Tiling(NamedTuple):
     """The user's settings for cutting the samples of a round into blocks.
 
-    They change the speed and the memory, and they change the results only by rounding. Batch normalisation and random
-    draws, as those of dropout, are the exceptions: they treat a block as a batch. With full-batch rounds, or with
+    The settings change the speed and the memory, and the results only by rounding. Batch normalisation and random
+    draws, such as dropout, are exceptions: they treat a block as a batch. With full-batch rounds, or with
     ``block_size`` set, their results depend on the block size.
 
     Attributes:
@@ -194,7 +194,7 @@ def block_gradients(
     one_each: bool = False,
     some: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
-    """Compute the losses and gradients of blocks, ``at_once`` at a time, and sums them for each client.
+    """Compute the losses and gradients of blocks, ``at_once`` at a time, and sum them for each client.
 
     Args:
       of_block: computes the loss and gradient of one block.
@@ -203,7 +203,7 @@ def block_gradients(
       blocks: K blocks.
       at_once: blocks that are mapped together, 0 for all; a scan goes over the rest, so memory does not grow with K.
       one_each: whether there is exactly one block for each client, in the order of clients.
-      some: whether many blocks may have no sample. They come last then, and a loop ends before them.
+      some: whether many blocks may have no sample. Such blocks are then put last, and a loop ends before them.
 
     Returns:
       (loss [N], gradients [N, ...]), the sums over each client's samples.
@@ -211,7 +211,7 @@ def block_gradients(
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
     if at_once == 1 and one_each and not some and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
         # Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would
-        # write each client's gradient separately, in rows of a single client. One change of the order is faster.
+        # write each client's gradient in rows of a single client. To change the order once, at the end, is faster.
         return sharding.in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
@@ -259,8 +259,8 @@ def client_gradients(
     """Compute the same sums as `block_gradients`, but on all devices of a mesh, if there is one.
 
     With equal shares, and N a multiple of the number of devices, each device computes the blocks of its own clients.
-    Otherwise the blocks are divided evenly regardless of their clients, so that no device waits for one with large
-    clients, and the sums of the devices are added.
+    Otherwise the blocks are divided evenly, whatever their clients, and the sums of the devices are added. So no device
+    waits for a device whose clients hold more samples.
 
     Args:
       of_block, data, client_params, blocks, at_once: as in `block_gradients`; ``at_once`` is for each device.

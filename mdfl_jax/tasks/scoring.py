@@ -1,8 +1,8 @@
 """Accuracy and loss of many models on all test samples or on a part of them, and other sums over these samples.
 
-A part is drawn systematically from the list of all test samples, in which those of one label follow each other in
-random order. So each test sample is in the part with the same probability, and the number of samples of each label is
-its proportional share, rounded up or down. A plain mean over the part is then an estimate without bias.
+A part is drawn systematically from a list of all test samples: label after label, each in random order. So each test
+sample is in the part with the same probability, and each label has its proportional share of the part, rounded up or
+down. A plain mean over the part is then an estimate without bias.
 """
 
 from collections.abc import Callable
@@ -87,8 +87,8 @@ class Evaluator(NamedTuple):
     def score(self, data: Any, client_params: ClientParams) -> Score:
         """Compute the accuracy and loss of M models on all test samples.
 
-        On one device, more than `MANY` models are computed in groups, so that the activations are those of at most
-        `at_once` samples, and no array has an axis of the models and one of the test samples.
+        On one device, more than `MANY` models are computed in groups. So there are activations of at most `at_once`
+        samples, and no array has both an axis of all models and an axis of all test samples.
 
         Args:
           data: the data of the task, with ``x_test`` and ``y_test``.

@@ -572,7 +572,8 @@ def cut_for(
 def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
     """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs.
 
-    It is what a second sample adds to the first, because a form of a convolution may transform its kernel once a block.
+    The estimate is what a second sample adds to the first, since a form of a convolution may transform its kernel once
+    a block.
     """
 
     def of(samples: int) -> Products:
@@ -584,7 +585,7 @@ def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
 
 
 def drawn_batch(key: jax.Array, held: ClientIndex, batch_size: int) -> Batch:
-    """Draw a minibatch for each client with replacement. That of a client without samples is masked.
+    """Draw a minibatch for each client with replacement. The minibatch of a client without samples is masked.
 
     Args:
       key: the key of the draw.

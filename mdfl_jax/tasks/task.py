@@ -38,7 +38,7 @@ class TaskRequest(NamedTuple):
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
       augmentation: how training images are augmented.
       pretrained: initial variables of the model, see `mdfl_jax.models.weights.WeightFormat`.
-      loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the data set's targets.
+      loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural loss of the data set's targets.
       loss_numbers: the numbers of the loss; None: its defaults.
       trainable: patterns of the paths of the model's leaves that are trained; empty: all.
     """
@@ -66,11 +66,11 @@ class TaskKind(NamedTuple):
     Attributes:
       make: (request) -> `mdfl_jax.core.types.Task`. Its ``partition`` gets ``hparams.task``: the task's own numbers,
         or the numbers of the partition where ``of_datasets`` is true.
-      of_datasets: whether it learns from a data set, with a model and a partition; else each seed draws its data.
-      precisions: the precisions that it supports.
-      has_objective: whether it has an objective, which the stop rule needs.
-      has_epochs: whether it has minibatches of epochs (`mdfl_jax.core.types.TaskHooks.passes`).
-      is_light: whether its rounds take only microseconds; then devices share a run only on request.
+      of_datasets: whether the task learns from a data set, with a model and a partition; else each seed draws its data.
+      precisions: the precisions that the task supports.
+      has_objective: whether the task has an objective, which the stop rule needs.
+      has_epochs: whether the task has minibatches of epochs (`mdfl_jax.core.types.TaskHooks.passes`).
+      is_light: whether a round takes only microseconds; then devices share a run only on request.
     """
 
     make: Callable[[TaskRequest], Task]
