@@ -33,7 +33,7 @@ class RoundView(NamedTuple):
 
     Attributes:
       links: the links of the round among the N clients, over which messages could go.
-      heard: those of them over which messages went (`RoundStats.heard`).
+      heard: the links among them over which messages went (`RoundStats.heard`).
       stats: the losses, messages and bits of the round, for the N clients.
       loss: [N] float, the training loss at the first local step; NaN for an attacker and a client without samples.
       network: the network.
@@ -57,16 +57,16 @@ class RoundView(NamedTuple):
 
     @property
     def num_neighbours(self) -> jax.Array:
-        """[N] int32, the number of senders in range: those that each client can hear."""
+        """[N] int32, the number of senders in range, from which a client can receive."""
         return num_neighbours(self.links)
 
     @property
     def num_heard(self) -> jax.Array:
-        """[N] int32, the number of senders that each client heard."""
+        """[N] int32, the number of senders from which each client received."""
         return num_neighbours(self.heard)
 
     def of_finished(self, values: jax.Array) -> jax.Array:
-        """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
+        """Return values [N] with zero for the clients whose work has not ended in the round."""
         if self.links.get(Finishing) is None:
             return values
         assert self.stats.report.computed is not None  # works end with clocks, which know who computed
@@ -112,7 +112,7 @@ class Evaluation(NamedTuple):
     """The data that a metric may read at an evaluation of one run.
 
     Attributes:
-      task, network, algorithm: the three parts of the simulation. They contain functions; their states are below.
+      task, network, algorithm: the three parts of the simulation, as functions; their states are below.
       data: the task's data.
       clients: the data that each client holds, as the task's ``partition`` returns it.
       models: [N, ...] the models of the clients.
@@ -131,8 +131,7 @@ class Evaluation(NamedTuple):
       sums: sums over the rounds since the last evaluation.
       rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
         (`by_round`).
-      sample: the clients that count; None in a study that evaluates all clients on all test samples, none of which
-        attacks.
+      sample: the clients that count; None in a study without attackers that evaluates all clients on all test samples.
     """
 
     task: Task
@@ -256,10 +255,10 @@ class Records(NamedTuple):
     """The records of the rounds of a simulation, without the positions.
 
     Attributes:
-      names: the records that the network and the algorithm have; of many clients those that could be kept.
-      size: the bytes that they take for one run.
-      kept: whether they are kept.
-      why: why they are not, as the end of a sentence; "" if they are kept, or if nobody asked for them.
+      names: the records that the network and the algorithm have; for many clients only the ones that could be kept.
+      size: the bytes that the records take for one run.
+      kept: whether the records are kept.
+      why: why the records are not kept, as the end of a sentence; "" if they are kept, or if nobody asked for them.
     """
 
     names: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Evaluation of a sample of the clients on a part of the test samples: who is drawn, and the error that this adds.
 
 With `Schedule.eval_clients` or `Schedule.eval_samples`, only a sample is evaluated between the first and the last
-evaluation of a run. A run has one sample of clients and one part of the test samples. Both depend only on the seed (and
-on who is mobile), so that sweep points under one seed are compared on the same ones.
+evaluation of a run. A run has one sample of clients and one part of the test samples. Both depend only on the seed and
+on who is mobile, so sweep points under one seed are compared on the same clients and test samples.
 """
 
 import functools
@@ -55,8 +55,8 @@ def check(schedule: Schedule, task: Task) -> None:
 def draw_clients(key: jax.Array, is_mobile: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     """Draw some of the clients: the mobile and the others in proportion, at least two of each kind (or all of it).
 
-    Within a kind, all clients have the same probability. So the mean over the drawn ones of a kind is an estimate
-    without bias, also where accuracy and the number of samples of a client are related.
+    Within a kind, all clients have the same probability. So the mean over the drawn clients of a kind is an estimate
+    without bias, also where a client's accuracy depends on its number of samples.
 
     Args:
       key: the key of the draw.
@@ -84,9 +84,9 @@ def draw_clients(key: jax.Array, is_mobile: jax.Array, count: int) -> tuple[jax.
 def error_of_clients(accuracy: jax.Array, stands_for: jax.Array, is_mobile: jax.Array) -> jax.Array:
     """Estimate the standard error of the mean accuracy that the sample of clients adds: [] float32.
 
-    It is that of a stratified sample without replacement: sqrt(sum_h (N_h / N)^2 (1 - K_h / N_h) s_h^2 / K_h) over the
-    kinds h, with N_h clients, of which K_h are drawn, and the variance s_h^2 of these (Cochran, "Sampling techniques",
-    3rd edition, 5.13).
+    The error is that of a stratified sample without replacement: sqrt(sum_h (N_h / N)^2 (1 - K_h / N_h) s_h^2 / K_h).
+    Kind h has N_h clients; K_h of them are drawn, and s_h^2 is the variance of the drawn clients (Cochran, "Sampling
+    techniques", 3rd edition, 5.13).
 
     Args:
       accuracy: [N], of the drawn clients; the other values have no effect.
@@ -107,8 +107,8 @@ def error_of_clients(accuracy: jax.Array, stands_for: jax.Array, is_mobile: jax.
 def error_of_samples(without: jax.Array, weight: jax.Array, share: float) -> jax.Array:
     """Estimate the standard error of the mean accuracy that the part of the test samples adds: [] float32.
 
-    It is that of the jackknife over G groups of the part (Wolter, "Introduction to variance estimation", 4.2), with the
-    finite population correction: sqrt((1 - m / T) (G - 1) / G sum_g (a_g - mean a)^2).
+    The error is that of the jackknife over G groups of the part (Wolter, "Introduction to variance estimation", 4.2),
+    with the finite population correction: sqrt((1 - m / T) (G - 1) / G sum_g (a_g - mean a)^2).
 
     Args:
       without: [G, M] the accuracies of the evaluated models without each group.

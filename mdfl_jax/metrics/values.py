@@ -1,4 +1,4 @@
-"""Functions of models and links whose values are metrics. Those of neighbour lists need no N x N matrix."""
+"""Functions of models and links whose values are metrics. Functions of neighbour lists need no N x N matrix."""
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,8 @@ LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes 
 def components(adjacency: jax.Array, senders: Senders) -> jax.Array:
     """Find the connected components by label propagation; a link in one direction connects.
 
-    Every client takes the smallest label in its neighbourhood, and then the label of the client of that number, so that
-    labels travel far in few steps.
+    Every client takes the smallest label in its neighbourhood, and then the label of the client with that number. The
+    second step makes labels travel far in few iterations.
 
     Args:
       adjacency: [N, K] bool.
@@ -41,8 +41,8 @@ def components(adjacency: jax.Array, senders: Senders) -> jax.Array:
 def _orthonormal(block: jax.Array, basis: jax.Array, fresh: jax.Array) -> jax.Array:
     """Make two vectors [N, 2] orthonormal to each other and to the columns of a basis, of which some may be zero.
 
-    What is left of a vector that lies in the span of the basis is rounding error along the vector itself, so such a
-    vector is replaced by a column of ``fresh``, [N, 2] random vectors.
+    A vector in the span of the basis leaves only rounding error, which has the direction of the vector itself. So such
+    a vector is replaced by a column of ``fresh``, [N, 2] random vectors.
     """
 
     def beyond(x: jax.Array) -> jax.Array:
@@ -65,9 +65,9 @@ def _orthonormal(block: jax.Array, basis: jax.Array, fresh: jax.Array) -> jax.Ar
 def lambda_2_of_lists(mix: jax.Array, senders: Senders, steps: int = STEPS) -> jax.Array:
     """Compute the second largest eigenvalue of W^T W over neighbour lists, by a block Lanczos method.
 
-    The value is the second largest Ritz value in a Krylov space of two random vectors, kept orthonormal as a whole; it
-    is at most the eigenvalue. A graph that falls apart has an eigenvalue of at least 1 for each part, so the result is
-    then at least 1 (exactly 1 for symmetric weights), whatever the Krylov space has found.
+    The value is the second largest Ritz value in a Krylov space of two random vectors, with an orthonormal basis; it is
+    at most the eigenvalue. A graph that is not connected has an eigenvalue of at least 1 for each part. So its result
+    is at least 1 (exactly 1 for symmetric weights), whatever the Krylov space has found.
 
     Args:
       mix: [N, K] the mixing matrix W over the places.

@@ -66,7 +66,7 @@ def _loss(at: "Evaluation") -> Any:
 def train_loss(at: "Evaluation") -> Any:
     """[N] float, the mean of each client's training loss over the rounds, or its works, since the last evaluation.
 
-    It is NaN before the first round, for an attacker, and for a client without samples or without a finished work.
+    The mean is NaN before the first round, for an attacker, and for a client without samples or a finished work.
     """
     return at.mean_over_works("train_loss")
 
@@ -99,7 +99,7 @@ def objective(at: "Evaluation") -> Any:
 
 @metric("rounds_done", still=HOLDS, shape=(), unit="rounds")
 def _rounds_done(at: "Evaluation") -> Any:
-    """[] int32, the number of rounds that were run. It is below ``round`` if the stop rule has ended the run."""
+    """[] int32, the number of rounds that were run: fewer than ``round`` if the stop rule has ended the run."""
     return at.rounds_done
 
 
@@ -167,7 +167,7 @@ def distance_moved(at: "Evaluation") -> Any:
 def _num_neighbours(at: "Evaluation") -> Any:
     """[N] float, the mean number of senders in range of a client in a round since the last evaluation.
 
-    These are the senders that it can hear. It is NaN before the first round.
+    A client can receive from these senders. The mean is NaN before the first round.
     """
     return at.mean_over_rounds("num_neighbours")
 
@@ -183,7 +183,7 @@ def _num_neighbours(at: "Evaluation") -> Any:
 def num_heard(at: "Evaluation") -> Any:
     """[N] float, the mean number of senders whose messages reached a client in a round since the last evaluation.
 
-    It is NaN before the first round.
+    The mean is NaN before the first round.
     """
     return at.mean_over_rounds("num_heard")
 
@@ -192,8 +192,8 @@ def num_heard(at: "Evaluation") -> Any:
 def _lambda_2(at: "Evaluation") -> Any:
     """[] float32, the second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
 
-    W is the network's matrix, also where an algorithm weighs what it hears in another way.
-    It is NaN before the first round, and if N is above `mdfl_jax.metrics.values.LAMBDA_2_LIMIT`.
+    W is the network's matrix, also where an algorithm weighs received models in another way. The eigenvalue is NaN
+    before the first round, and if N is above `mdfl_jax.metrics.values.LAMBDA_2_LIMIT`.
     """
     import jax.numpy as jnp
 
