@@ -57,7 +57,7 @@ from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
-from mdfl_jax.storage.study_files import MODELS as FOLDER
+from mdfl_jax.storage.study_files import MODEL_FOLDER as FOLDER
 from mdfl_jax.tasks import TASKS
 
 OWN, MEAN = "own", "mean"  # where each client starts: with its own checkpoint, or all with their mean
@@ -508,7 +508,7 @@ def varied(text: str) -> tuple[str, ...]:
     """Parse the field `vary`: 'all', streams separated by spaces or commas, or 'all but' and streams.
 
     Returns:
-      The streams that follow the seed, in the order of `mdfl_jax.core.rng.SOURCES`.
+      The streams that follow the seed, in the order of `mdfl_jax.core.rng.SEED_STREAMS`.
 
     Raises:
       UserError: If a stream is unknown or given twice, or if none is named. The message has the known ones.
@@ -519,17 +519,19 @@ def varied(text: str) -> tuple[str, ...]:
     ('partition', 'placement', 'init', 'mobility', 'link', 'cost', 'evaluation')
     """
     if text.strip() == "all":
-        return rng.SOURCES
+        return rng.SEED_STREAMS
     words = text.replace(",", " ").split()
     but = words[:2] == ["all", "but"]
     names = words[2:] if but else words
     for name in names:
-        if name not in rng.SOURCES:
-            raise UserError(f"vary is {text!r}: {unknown_name('stream', name, rng.SOURCES)}; or all, or all but STREAM")
+        if name not in rng.SEED_STREAMS:
+            raise UserError(
+                f"vary is {text!r}: {unknown_name('stream', name, rng.SEED_STREAMS)}; or all, or all but STREAM"
+            )
     if not names or len(set(names)) < len(names):
         what = "names a stream twice" if names else "names no stream"
-        raise UserError(f"vary is {text!r}, which {what}; known: all, all but STREAM, {', '.join(rng.SOURCES)}")
-    return tuple(name for name in rng.SOURCES if (name in names) != but)
+        raise UserError(f"vary is {text!r}, which {what}; known: all, all but STREAM, {', '.join(rng.SEED_STREAMS)}")
+    return tuple(name for name in rng.SEED_STREAMS if (name in names) != but)
 
 
 def check_vary(experiment: Experiment) -> None:

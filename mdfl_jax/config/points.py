@@ -13,8 +13,8 @@ from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected
 from mdfl_jax.core.papers import SOFTWARE, Citations, citations_of, papers, united
 from mdfl_jax.core.section import switches_of
 from mdfl_jax.core.sweep_text import labels_of, show, split_axes
-from mdfl_jax.data.sources import PUBLIC, SOURCES
-from mdfl_jax.mobility.registry import OWN, world_in
+from mdfl_jax.data.sources import SOURCES, WELL_KNOWN
+from mdfl_jax.mobility.registry import OWN_WORLD, world_in
 from mdfl_jax.mobility.rule import PROGRAMS
 
 OF_A_POINT = ("use", "vary", "held_seed")  # the fields outside of sections in which points may differ
@@ -189,7 +189,7 @@ def static_settings(experiment: Experiment) -> Experiment:
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
-        return replace_all(key, {"network.mobility": "", "network.world": OWN, "network.contact": ""})
+        return replace_all(key, {"network.mobility": "", "network.world": OWN_WORLD, "network.contact": ""})
     # The mobility rules of one world share a program. Contact lists do not: they differ in length.
     world = PROGRAMS[world_in(experiment)]
     if world == "contacts":
@@ -216,5 +216,5 @@ def _of_point(point: Point) -> Iterator[Citations]:
     for family, name, _ in in_use(point.experiment):
         yield citations_of(family.registry.member(name).cite, f"{family.registry.kind} {name}")
     data = point.experiment.data.name
-    cite = SOURCES.member(data).cite if data in SOURCES else PUBLIC.get(data.removeprefix("tfds:"), "")
+    cite = SOURCES.member(data).cite if data in SOURCES else WELL_KNOWN.get(data.removeprefix("tfds:"), "")
     yield citations_of(cite, f"data {data}")

@@ -30,7 +30,7 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import BOUNDARIES, KNOWLEDGE, MOBILITIES, WORLDS, Movement
-from mdfl_jax.mobility.registry import OWN, movement_of, world_in
+from mdfl_jax.mobility.registry import OWN_WORLD, movement_of, world_in
 from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
@@ -42,7 +42,7 @@ from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.networks.wrappers.participation import PICK_DIRECTIONS
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
 from mdfl_jax.tasks.gradients import MAPPINGS
@@ -104,7 +104,9 @@ class NetworkConfig:
     mobility: str = _of_places(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
-    world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS), part="world")
+    world: str = field(
+        OWN_WORLD, "where clients move; auto: in the rule's own world", names=(OWN_WORLD, *WORLDS), part="world"
+    )
     contact: str = _of_places(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
@@ -317,7 +319,7 @@ class AlgorithmConfig:
         "both_ways",
         "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
         "(both_ways), or only the picked one (one_way), as in pame",
-        names=PICKS,
+        names=PICK_DIRECTIONS,
         part="picks",
     )
     statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)

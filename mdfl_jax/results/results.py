@@ -43,7 +43,7 @@ from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
 from mdfl_jax.storage.provenance import together
-from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path, runs_in
+from mdfl_jax.storage.study_files import CONFIG, METRICS_FILE, no_streets, read_config, read_streets, run_path, runs_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -819,7 +819,7 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> Results:
     made = together([record.header["made"] for record in every])
     about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
     results = Results.of_records(about, records, workdir)
-    disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
+    disk.write_text(workdir / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in results.lines))
     write_json(workdir / "summary.json", results.summary)
     write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
     write_json(workdir / CONFIG, results.manifest)

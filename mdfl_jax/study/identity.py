@@ -39,7 +39,7 @@ field or by another rule, so that runs of the two are told apart."""
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs", "switches")  # entries of the configuration in config.json that are no fields
-SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
+JAX_SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
 """The switches of JAX, or variables of the environment, that change random numbers."""
 _MOST_NAMED = 6  # the differences that one line for the user names
 
@@ -102,8 +102,8 @@ def typed(path: str, value: Any) -> Any:
 
 
 def switches() -> dict[str, Any]:
-    """Return the values of the switches of JAX on which random numbers depend (`SWITCHES`)."""
-    return {name: getattr(jax.config, name) for name in SWITCHES}
+    """Return the values of the switches of JAX on which random numbers depend (`JAX_SWITCHES`)."""
+    return {name: getattr(jax.config, name) for name in JAX_SWITCHES}
 
 
 def run_config(experiment: Experiment) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, runs_in
-from mdfl_jax.storage.study_files import LOGGERS as FOLDER
+from mdfl_jax.storage.study_files import CONFIG, METRICS_FILE, STREETS, VIEW_FILES, locked, read_config, runs_in
+from mdfl_jax.storage.study_files import LOGGER_FOLDER as FOLDER
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
@@ -257,7 +257,7 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
     """Run what is missing, with all that sees how the study goes on."""
     study, workdir, log = files.study, files.workdir, options.log
     sinks: list[Sink] = [
-        MetricsFile(study, workdir / METRICS, is_first),
+        MetricsFile(study, workdir / METRICS_FILE, is_first),
         *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
         Progress(study, log, options.progress),
     ]
@@ -291,7 +291,7 @@ def _as_wanted(files: RunFiles, held: WorkdirContent) -> Results:
     """Return the results of a study whose runs are all there. Views of another one are written anew before."""
     manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
     differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
-    whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)
+    whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEW_FILES)
     if whole and not differs:
         return Results.open(workdir)
     why = in_words(held.changed) or ("in another order" if whole else "all runs are there")

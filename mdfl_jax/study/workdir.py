@@ -25,13 +25,13 @@ from mdfl_jax.storage.study_files import (
     FIGURES,
     FOLDERS,
     LOCK,
-    LOGGERS,
-    MODELS,
+    LOGGER_FOLDER,
+    MODEL_FOLDER,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
     TABLES,
-    VIEWS,
+    VIEW_FILES,
     WORKERS,
     begun_runs,
     read_config,
@@ -54,8 +54,8 @@ from mdfl_jax.study.identity import (
     run_config,
     without_rounds,
 )
-from mdfl_jax.study.states import FORMAT, ROUND, BatchResult, Beginning
-from mdfl_jax.study.study import Batch, Group, Run, Study
+from mdfl_jax.study.states import ROUND, STATE_FORMAT, BatchResult, Beginning
+from mdfl_jax.study.study import Group, Run, RunBatch, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
@@ -118,9 +118,9 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     return plain(found)
 
 
-_OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
+_OURS = {LOCK, WORKERS, RUNS, MODEL_FOLDER, LOGGER_FOLDER, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
-_MADE = {*VIEWS, TABLES, FIGURES, "report.html"}
+_MADE = {*VIEW_FILES, TABLES, FIGURES, "report.html"}
 """What is made of records, and may thus lie beside them."""
 
 
@@ -302,7 +302,7 @@ class RunFiles:
         """Return what the file of a state says of it; None if the state is missing or damaged."""
         path = state_path(self.workdir, name)
         try:
-            header, _ = array_files.read(path, FORMAT)
+            header, _ = array_files.read(path, STATE_FORMAT)
             if header["run"] != name:
                 raise ValueError("it is the state of another run")
             return {**header, "evaluations": int(header["evaluations"]), "earlier": str(header["earlier"])}
@@ -378,7 +378,7 @@ class RunFiles:
         return found
 
     def finish(
-        self, batch: Batch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
+        self, batch: RunBatch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
     ) -> None:
         """Write the records of a batch that has ended, and its last states if they are kept.
 
@@ -418,7 +418,7 @@ class RunFiles:
 
         The caller has locked the workdir, and no other worker is there.
         """
-        for folder in ("", RUNS, MODELS, TABLES, FIGURES):
+        for folder in ("", RUNS, MODEL_FOLDER, TABLES, FIGURES):
             disk.remove_parts(self.workdir / folder)
         ended = {self.study.name(run) for run in self.study.runs} & self.finished()
         for name in ended if ended and not self.keeps_states else ():

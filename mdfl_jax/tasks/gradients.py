@@ -65,7 +65,7 @@ class Cut(NamedTuple):
     chunk: int = 0
 
 
-class Work(NamedTuple):
+class SampleWork(NamedTuple):
     """The work of a device for the gradient of one sample.
 
     Attributes:
@@ -92,7 +92,7 @@ def cut(
     batch_size: int,
     num_samples: int,
     num_clients: int,
-    work: Work | None = None,
+    work: SampleWork | None = None,
 ) -> Cut:
     """Choose the block size and the number of blocks that are computed together for a task.
 
@@ -122,7 +122,7 @@ def cut(
     return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, least)}[tiling.mapping], tile)
 
 
-def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
+def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: SampleWork) -> Cut:
     """Choose large blocks that fit the memory and need little padding, and just enough at once to fill the device.
 
     Convolutions of models that are mapped together become grouped ones, which run at half the rate of plain ones or

@@ -21,7 +21,7 @@ from small import told
 
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.sources import PUBLIC, balanced_subset, files_of, load, names
+from mdfl_jax.data.sources import WELL_KNOWN, balanced_subset, files_of, load, names
 from mdfl_jax.data.sources.shipped import CHARACTERS
 
 RNG = np.random.default_rng(0)
@@ -234,7 +234,7 @@ def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
 
 def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
     """Of a builder that needs no network; a closed network is told at once, with what belongs where."""
-    monkeypatch.setitem(PUBLIC, "tiny_images", "")
+    monkeypatch.setitem(WELL_KNOWN, "tiny_images", "")
     for _ in range(2):
         data = load("tiny_images", str(tmp_path))
         assert (data.name, data.num_classes, len(data.x_train)) == ("tiny_images", 10, 64)

@@ -18,7 +18,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import identity, make_study
-from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset, other_config, run_config
+from mdfl_jax.study.identity import GROWS, JAX_SWITCHES, RESULTS, name_run, of_dataset, other_config, run_config
 from mdfl_jax.study.runner import Program
 
 DEFAULTS = Path(__file__).with_name("defaults.json")
@@ -178,7 +178,7 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
 def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_path):
     recorded(tmp_path, seeds=1)
     others = {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
-    for name in SWITCHES:
+    for name in JAX_SWITCHES:
         before = getattr(jax.config, name)
         try:
             jax.config.update(name, others.get(name, not before))

@@ -117,8 +117,8 @@ def _get(name: str) -> int:
     from mdfl_jax.data import sources
     from mdfl_jax.data.dataset import facts
 
-    if name not in sources.PUBLIC:
-        raise UserError(unknown_name("data set of --get", name, tuple(sources.PUBLIC)))
+    if name not in sources.WELL_KNOWN:
+        raise UserError(unknown_name("data set of --get", name, tuple(sources.WELL_KNOWN)))
     _print([("data set", name), *facts(sources.load(name))])
     return 0
 

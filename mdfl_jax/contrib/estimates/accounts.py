@@ -20,7 +20,7 @@ import numpy as np
 from mdfl_jax.contrib.estimates import meters
 from mdfl_jax.contrib.estimates.here import epoch_steps, round_flops
 from mdfl_jax.core import devices
-from mdfl_jax.core.devices import KINDS, Target, Wanted
+from mdfl_jax.core.devices import KINDS, TargetDevices, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
@@ -61,7 +61,7 @@ def check_installed(wanted: Wanted) -> None:
         )
 
 
-def load(wanted: Wanted) -> Target:
+def load(wanted: Wanted) -> TargetDevices:
     """Return the devices of a target, which is a TPU or a GPU.
 
     Raises:
@@ -86,7 +86,7 @@ def load(wanted: Wanted) -> Target:
     share = 1.0
     if kind.backend == "gpu":  # the share of the memory that JAX reserves when it starts
         share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75"))
-    return Target(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
+    return TargetDevices(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
 
 
 def _gpu(kind: str) -> str:

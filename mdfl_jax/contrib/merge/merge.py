@@ -24,7 +24,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (
     CONFIG,
-    MODELS,
+    MODEL_FOLDER,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], out: Path) -> Results:
     with locked(out):
         if others := Workers(out).others():
             raise UserError(f"--workdir={out}: {others[0]} computes runs there")
-        for folder in ("", RUNS, MODELS):
+        for folder in ("", RUNS, MODEL_FOLDER):
             disk.remove_parts(out / folder)
         for record in records.values():
             workdir = record.path.parent.parent

@@ -21,7 +21,7 @@ _KIND = flags.DEFINE_string("kind", "", "Registry of the entry, as the first wor
 _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file is called NAME.py.")
 WORDS, DOES = ("kind", "name"), ""
 
-SECTIONS = {
+RECIPES = {
     "aggregation": "An aggregation rule",
     "algorithm": "An algorithm",
     "attack": "An attack",
@@ -53,7 +53,7 @@ def example(kind: str) -> str:
     above = folder().parent  # the checkout, or mdfl_jax/shipped of an installed package
     page = above / "docs" / "extending.md"
     text = (page if page.is_file() else above / "extending.md").read_text(encoding="utf-8")
-    return text.split(f"\n## {SECTIONS[kind]}\n")[1].split("```python\n")[1].split("```")[0]
+    return text.split(f"\n## {RECIPES[kind]}\n")[1].split("```python\n")[1].split("```")[0]
 
 
 def rename(text: str, name: str) -> str:
@@ -77,9 +77,9 @@ def check(kind: str, name: str) -> None:
     from mdfl_jax.report.registry import FIGURES
 
     if not kind or not name:
-        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(SECTIONS)}")
-    if kind not in SECTIONS:
-        raise UserError(unknown_name("kind", kind, SECTIONS))
+        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(RECIPES)}")
+    if kind not in RECIPES:
+        raise UserError(unknown_name("kind", kind, RECIPES))
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise UserError(f"the name is {name!r}; it must be letters, digits and underscores, and begin with a letter")
     registries = [*(family.registry for family in families()), METRICS, FIGURES]
@@ -96,14 +96,14 @@ def write(kind: str, name: str, folder: Path) -> Path:
     """Write the file of an entry and return its path.
 
     Args:
-      kind: one of `SECTIONS`.
+      kind: one of `RECIPES`.
       name: the name of the entry, checked by `check`.
       folder: where the file goes.
 
     Raises:
       UserError: if the file exists or cannot be written.
     """
-    path, text = folder / f"{name}.py", _HEAD.format(section=SECTIONS[kind], name=name) + rename(example(kind), name)
+    path, text = folder / f"{name}.py", _HEAD.format(section=RECIPES[kind], name=name) + rename(example(kind), name)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -198,7 +198,7 @@ def gradient_bound(bracket: float, assumed: Assumptions, num_clients: int, slots
     return start + drift + noise
 
 
-HEADER = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")
+RELAY_COLUMNS = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")
 
 
 def row(point: Point) -> tuple[str, ...] | None:
@@ -231,6 +231,6 @@ def table(points: list[Point]) -> str:
     rows = [found for found in map(row, points) if found]
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in (HEADER, *rows)]
+    widths = [max(map(len, column)) for column in zip(RELAY_COLUMNS, *rows)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in (RELAY_COLUMNS, *rows)]
     return "\n".join(line.rstrip() for line in lines)

@@ -36,7 +36,7 @@ x_train, y_train, x_test and y_test are needed; docs/data.md lists the others an
 """
 
 
-PUBLIC = {
+WELL_KNOWN = {
     "mnist": "lecun1998",
     "fashion_mnist": "xiao2017",
     "cifar10": "krizhevsky2009",
@@ -54,7 +54,7 @@ declares, or 0). Its description in the registry is the form of the names.
 """
 
 FETCHERS: Registry[Callable[[str, str], None]] = Registry("fetcher of data sets", contrib="formats.sources")
-"""Functions that fetch a set of `PUBLIC` once, by the prefix with which `PREPARED` then reads it.
+"""Functions that fetch a set of `WELL_KNOWN` once, by the prefix with which `PREPARED` then reads it.
 
 A fetcher is a function (name, data directory), which raises a `UserError` if it cannot.
 """
@@ -74,7 +74,7 @@ def load(
       name: a member of `SOURCES` (`digits`), or the name of a data set in the data directory in one of the formats
         (`mnist` for `mnist.npz`, `mnist.csv` or the IDX files of MNIST), or `tfds:<name>` or `hf:<folder>` for one that
         TensorFlow Datasets or Hugging Face's `datasets` has prepared there. They are searched in this order. A set of
-        `PUBLIC` that is not there is fetched once (`fetch`).
+        `WELL_KNOWN` that is not there is fetched once (`fetch`).
       directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. If neither is set, `tfds:` reads
         the default directory of tensorflow-datasets, and files cannot be loaded.
       limit_train: the largest number of training samples; 0 takes all. Of samples with one label `balanced_subset`
@@ -130,10 +130,10 @@ def load(
 
 
 def fetch(name: str, directory: str = "") -> str:
-    """Fetch a set of `PUBLIC` if it is not prepared yet, which needs the extra tfds and, once, a network.
+    """Fetch a set of `WELL_KNOWN` if it is not prepared yet, which needs the extra tfds and, once, a network.
 
     Args:
-      name: the name; another one than those of `PUBLIC` is returned as it is.
+      name: the name; another one than those of `WELL_KNOWN` is returned as it is.
       directory: as in `load`.
 
     Returns:
@@ -143,7 +143,7 @@ def fetch(name: str, directory: str = "") -> str:
       UserError: if it cannot be fetched. The line says what to put where.
     """
     prefix = next(iter(FETCHERS), "")
-    if name not in PUBLIC or not prefix:
+    if name not in WELL_KNOWN or not prefix:
         return name
     try:
         FETCHERS[prefix](name, data_directory(directory))
@@ -310,7 +310,7 @@ def data_directory(directory: str) -> str:
 
 def _how_to_get(name: str) -> str:
     """Return the part of an error that says how to get a well-known data set; "" for other data sets."""
-    if name not in PUBLIC:
+    if name not in WELL_KNOWN:
         return ""
     return (
         f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one; "

@@ -21,7 +21,7 @@ from mdfl_jax.networks.wrappers.wrapper import wrap
 
 # This number is folded into the key, since the inner network draws from the same streams.
 _OWN = number_of("participation")
-PICKS = ("both_ways", "one_way")
+PICK_DIRECTIONS = ("both_ways", "one_way")
 """How two clients exchange of which one has picked the other: both send, or only the one that is picked."""
 
 
@@ -65,7 +65,7 @@ def pick_links(
       adjacency: [N, K] bool; [i, j] is true where i hears the sender at place j.
       rate: nu in [0, 1].
       senders: the clients for which the places stand.
-      picks: one of `PICKS`.
+      picks: one of `PICK_DIRECTIONS`.
 
     Returns:
       [N, K] bool, a subset of ``adjacency``: i hears j if i has picked j or, where exchanges go both ways, if j has
@@ -115,7 +115,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
       stay: if true, the picks are drawn once for each seed and stay. This is for algorithms that keep copies of their
         neighbours' models. They are drawn until they connect the same clients as the inner links, at most 100 times;
         if no draw does, all links stay.
-      picks: one of `PICKS`.
+      picks: one of `PICK_DIRECTIONS`.
 
     Returns:
       A network that gives what the inner one gives, without FIXED unless ``stay`` is true. FIXED then means the same

@@ -45,7 +45,7 @@ from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, is_saved, mean_of, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.storage.study_files import CONFIG
-from mdfl_jax.storage.study_files import MODELS as FOLDER
+from mdfl_jax.storage.study_files import MODEL_FOLDER as FOLDER
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named

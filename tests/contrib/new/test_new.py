@@ -12,8 +12,8 @@ pytestmark = pytest.mark.usefixtures("unregistered")
 
 
 def test_each_kind_has_an_example_and_can_be_checked_for_its_names():
-    assert len(new.SECTIONS) == 13
-    for kind in new.SECTIONS:
+    assert len(new.RECIPES) == 13
+    for kind in new.RECIPES:
         assert "def get_config():" in new.example(kind)
         new.check(kind, "quite_new_name")
 

@@ -11,10 +11,10 @@ from worlds import played
 
 from mdfl_jax.contrib.radios import air_to_ground
 from mdfl_jax.contrib.radios.fading import NakagamiNumbers
-from mdfl_jax.contrib.radios.its_g5 import TABLE as ITS_G5
+from mdfl_jax.contrib.radios.its_g5 import ITS_G5_RATES as ITS_G5
 from mdfl_jax.contrib.radios.log_distance import LogDistanceNumbers, loss, reach
-from mdfl_jax.contrib.radios.nr_sidelink import TABLE as SIDELINK
-from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
+from mdfl_jax.contrib.radios.nr_sidelink import SIDELINK_RATES as SIDELINK
+from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, RadioParams, RadioParts, best_rate, radio
 from mdfl_jax.contrib.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.contrib.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.core.links import ALL_PAIRS
@@ -64,7 +64,7 @@ def test_what_is_drawn_once_for_a_seed_has_keys_that_no_round_has():
     """Shadowing and heights are drawn from the stream "link", as the links of each round are."""
     numbers = air_to_ground.AirToGroundNumbers(shadowing=4.0).traced()
     key, clients = jax.random.key(3), Held(jnp.ones(N, jnp.int32), jnp.ones((N, 2), jnp.int32))
-    state = radio(Parts("air_to_ground", shadowed=True)).init(RadioParams(numbers), key, clients, 0)
+    state = radio(RadioParts("air_to_ground", shadowed=True)).init(RadioParams(numbers), key, clients, 0)
     for of_round in (stream_at(key, "link", r) for r in range(ROUNDS)):
         again = draw_waves(of_round, jnp.float32(numbers.shadowing_distance))
         assert not any((new == old).all() for new, old in zip(again[:3], state.waves[:3]))
@@ -113,7 +113,7 @@ def lost_between(distance, *heights):
     return oracle.free_space(np.hypot(distance, high - low) / 1000, 2000) + 2.3
 
 
-FLYING = spatial(N, mobility=("random_waypoint",), link_filter=radio(Parts("air_to_ground")))
+FLYING = spatial(N, mobility=("random_waypoint",), link_filter=radio(RadioParts("air_to_ground")))
 
 
 @pytest.mark.few(1)
@@ -151,7 +151,7 @@ def rising(rows=4):
 @pytest.mark.parametrize("lists", [0, 3])
 def test_the_heights_of_a_trace_decide_the_elevation(lists):
     """The rate of each link tells its loss, in rounds with other heights of the drones; 1 m is on the ground."""
-    table, parts = rising(), Parts("air_to_ground", "", "shannon")
+    table, parts = rising(), RadioParts("air_to_ground", "", "shannon")
     own = air_to_ground.AirToGroundNumbers(environment="high_rise", threshold=-90.0).traced()
     filtered = RadioParams(own, None, ShannonNumbers(width=1e6, gap=0.0).traced())
     network = spatial(4, mobility=("trace",), link_filter=radio(parts), max_neighbours=lists)
@@ -197,5 +197,5 @@ def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best
     numbers = air_to_ground.AirToGroundNumbers(flying="all", reference_loss=20.0).traced()
     params = RadioParams(numbers, rate=ShannonNumbers(width=1e6, gap=0.0).traced())
     at_antennas = 23 - 20 + 95  # dB
-    best = best_rate(Parts("air_to_ground", rate="shannon"), params)
+    best = best_rate(RadioParts("air_to_ground", rate="shannon"), params)
     np.testing.assert_allclose(best, 1e6 * np.log2(1 + 10 ** (at_antennas / 10)), rtol=1e-5)
