@@ -12,7 +12,7 @@ from typing import TypeVar
 from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.config.points import can_be_axis
 from mdfl_jax.config.resolve import all_fields
-from mdfl_jax.config.sections import families as of_members
+from mdfl_jax.config.sections import entry_registries as of_members
 from mdfl_jax.config.sections import schema
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError, nearest

@@ -29,7 +29,7 @@ from mdfl_jax.config.sections import (
     Experiment,
     NetworkConfig,
     check_members,
-    in_use,
+    entries_in_use,
     is_partial,
     is_proximal,
     numbers_in,
@@ -317,7 +317,7 @@ def _is_saved(path: Path) -> bool:
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
-def notes(experiment: Experiment, num_samples: int) -> Iterator[str]:
+def config_notes(experiment: Experiment, num_samples: int) -> Iterator[str]:
     """Yield a line for each field whose value is allowed, and probably not what is meant (`Section.notes`)."""
     for kind in sections():
         for path, is_noted, why in kind.of(experiment).notes(experiment, num_samples):
@@ -336,7 +336,11 @@ def idle(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for part, is_ignored, why in _ignored(experiment):
         if is_ignored:
             off.setdefault(part, why)
-    used = {f"{of.section}.{n}": each for of, _, own in in_use(experiment) for n, each in fields_of(type(own)).items()}
+    used = {
+        f"{of.section}.{n}": each
+        for of, _, own in entries_in_use(experiment)
+        for n, each in fields_of(type(own)).items()
+    }
     for path, each, value in _fields(experiment):
         declared = used.get(path, each)
         part = declared.metadata.get("part", "")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema, task_of
+from mdfl_jax.config.sections import Experiment, effective, entries_in_use, flat, schema, task_of
 from mdfl_jax.core.errors import UserError, errors_about, unknown_name
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
 from mdfl_jax.core.papers import SOFTWARE, Citations, citations_of, papers, united
@@ -213,7 +213,7 @@ def to_cite(points: Iterable[Point]) -> Citations:
 
 def _of_point(point: Point) -> Iterator[Citations]:
     """Yield what each entry cites that a point uses."""
-    for family, name, _ in in_use(point.experiment):
+    for family, name, _ in entries_in_use(point.experiment):
         yield citations_of(family.registry.member(name).cite, f"{family.registry.kind} {name}")
     data = point.experiment.data.name
     cite = SOURCES.member(data).cite if data in SOURCES else WELL_KNOWN.get(data.removeprefix("tfds:"), "")

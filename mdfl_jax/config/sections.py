@@ -582,7 +582,7 @@ _FAMILIES = (
 )
 
 
-def families() -> tuple[Family, ...]:
+def entry_registries() -> tuple[Family, ...]:
     """Return the registries of entries: of the whole configuration, and of sections that lie in one file."""
     return (*_FAMILIES, *(family for kind in sections() for family in kind.FAMILIES))
 
@@ -598,7 +598,9 @@ def schema() -> type[Experiment]:
     Raises:
       UserError: If two entries declare a number of the same name with different types, or one traced and one static.
     """
-    members = tuple((family, name, family.registry.numbers(name)) for family in families() for name in family.registry)
+    members = tuple(
+        (family, name, family.registry.numbers(name)) for family in entry_registries() for name in family.registry
+    )
     key = (*members, *sections())
     if key not in _schemas:
         own = _own_fields(members)
@@ -644,7 +646,7 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     """Return the numbers of an entry: the values that the configuration sets, else the entry's own defaults."""
-    family = next(family for family in families() if family.registry is registry)
+    family = next(family for family in entry_registries() if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
         return resolved(member, experiment.algorithm.compressor, values, experiment.algorithm.aggregation)
@@ -696,9 +698,9 @@ def is_proximal(experiment: Experiment) -> bool:
     return algorithm_numbers(experiment).proximal > 0
 
 
-def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
+def entries_in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     """Yield each entry that a configuration uses, with its registry and its numbers."""
-    for family in families():
+    for family in entry_registries():
         name = family.used(experiment, attrgetter(family.field)(experiment))
         if name in family.registry:
             yield family, name, numbers_in(experiment, family.registry, name)
@@ -711,7 +713,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
     """
     found = {
         f"{family.section}.{name}": getattr(numbers, name)
-        for family, _, numbers in in_use(experiment)
+        for family, _, numbers in entries_in_use(experiment)
         for name in fields_of(type(numbers))
     }
     return found if experiment.network.graph else {"network.world": world_in(experiment), **found}
@@ -740,14 +742,16 @@ def check_members(experiment: Experiment) -> None:
     Raises:
       UserError: If a number is not allowed. The message names the numbers and their values.
     """
-    for family, name, numbers in in_use(experiment):
+    for family, name, numbers in entries_in_use(experiment):
         numbers.validate(f"{family.section}.")
         numbers.check(setting_of(experiment, name))
 
 
 def member_notes(experiment: Experiment) -> list[str]:
     """Return the warnings of the entries in use about settings that are probably not intended, one line for each."""
-    return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
+    return [
+        note for _, name, numbers in entries_in_use(experiment) for note in numbers.notes(setting_of(experiment, name))
+    ]
 
 
 @switch

@@ -54,7 +54,7 @@ from mdfl_jax.core.types import (
     Task,
 )
 from mdfl_jax.exchange.active import computed_by, heard_links, in_round, links_of_active
-from mdfl_jax.metrics.declare import check_metrics, metrics_of
+from mdfl_jax.metrics.declare import check_metrics, list_metrics
 from mdfl_jax.metrics.evaluation import (
     Evaluation,
     MetricRows,
@@ -73,7 +73,7 @@ from mdfl_jax.metrics.evaluation import (
     rows_without_round,
 )
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.sampling import check as check_sample
+from mdfl_jax.metrics.sampling import check_sampling as check_sample
 from mdfl_jax.metrics.sampling import everyone, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs import LinkLoad, probe
@@ -198,7 +198,7 @@ class Simulation:
         task, network, schedule = self.task, self.network, self.schedule
         of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.hooks.counted is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
-        metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
+        metrics = list_metrics(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
         positions, limit_mib = schedule.record_positions, schedule.record_mib
         return choose_records(metrics, task.num_clients, schedule.rounds, positions, limit_mib)
@@ -300,7 +300,7 @@ class Simulation:
         def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], MetricRows]:
             carry, sums, rows = self.one_round(data, hparams, key, state[0]._replace(clients=clients), state[1])
             if self.alone and mesh is None:  # else the loop copies large models to another layout
-                carry = carry._replace(algorithm=sharding.in_order(carry.algorithm))
+                carry = carry._replace(algorithm=sharding.in_axis_order(carry.algorithm))
             return (carry._replace(clients=None), sums), rows
 
         def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], MetricRows]:

@@ -33,7 +33,7 @@ def is_sampled(schedule: Schedule) -> bool:
     return schedule.eval_clients > 0 or schedule.eval_samples > 0
 
 
-def check(schedule: Schedule, task: Task) -> None:
+def check_sampling(schedule: Schedule, task: Task) -> None:
     """Check that a sample can be drawn, if the schedule asks for one.
 
     Raises:

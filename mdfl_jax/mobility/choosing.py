@@ -55,10 +55,10 @@ class StrategyNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that the memory of all clients fits: `LARGEST` clients."""
-        check_size(setting, LARGEST, "each client remembers whom it met when, or what it saw")
+        check_num_clients(setting, LARGEST, "each client remembers whom it met when, or what it saw")
 
 
-def check_size(setting: Setting, most: int, why: str) -> None:
+def check_num_clients(setting: Setting, most: int, why: str) -> None:
     """Check that there are at most so many clients.
 
     Raises:

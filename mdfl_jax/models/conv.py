@@ -117,7 +117,7 @@ TOGETHER: Registry[Together] = Registry("form of several layers", contrib="convo
 """The forms of several layers by name."""
 
 
-def together(form: str, layers: str) -> Any:
+def together_form(form: str, layers: str) -> Any:
     """Return `Together.instead` of the form of some layers; None: each layer is computed by itself.
 
     Args:

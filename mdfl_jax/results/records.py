@@ -404,7 +404,7 @@ class StudyArrays(LazyArrays):
         super().__init__({"rounds": lambda: points[0].records[0].rounds, **own})
 
 
-def in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
+def metrics_in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
     """Return the metrics that are not built in, in the order in which the points have measured them, each once."""
     known = {metric.key: metric for of_point in records for record in of_point for metric in record.own}
     known = {key: known[key] for key in sorted(known)}

@@ -84,7 +84,7 @@ def _key(entry: Any) -> Any:
     return next(getattr(entry, name) for name in ("key", "idx", "name") if hasattr(entry, name))
 
 
-def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
+def nested_tensors(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     """Return the tensors whose names begin with a prefix as nested dictionaries, as flax takes them.
 
     >>> nested({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
@@ -101,7 +101,7 @@ def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     return tree
 
 
-def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def client_mean(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the mean over the clients of each of their tensors, under the same names."""
     return {
         name: np.mean(tensor, axis=0, dtype=np.promote_types(tensor.dtype, np.float32)).astype(tensor.dtype)

@@ -82,7 +82,7 @@ class Sink:
         """End, also if the study was stopped or has failed."""
 
 
-def lines_of(study: Study, batch: RunBatch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
+def evaluation_lines(study: Study, batch: RunBatch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
     """Return the lines of metrics.jsonl for some evaluations of a batch, of each of its runs in their order."""
     found = []
     for i, run in enumerate(batch.runs):

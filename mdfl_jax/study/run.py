@@ -24,8 +24,8 @@ from mdfl_jax.storage.study_files import LOGGER_FOLDER as FOLDER
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
-from mdfl_jax.study.identity import in_words
-from mdfl_jax.study.objects import given
+from mdfl_jax.study.identity import differences_in_words
+from mdfl_jax.study.objects import known_objects
 from mdfl_jax.study.plan import noted
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
@@ -136,7 +136,7 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
         objects = {"data": data, "model": model, "graph": graph, "trace": trace}
-        study = make_study(stack.enter_context(given(as_config(config), **objects)))
+        study = make_study(stack.enter_context(known_objects(as_config(config), **objects)))
         if workdir is not None:
             check_path("workdir", workdir)
             left = f"the same call, without overwrite, goes on where {workdir} was left"
@@ -294,6 +294,6 @@ def _as_wanted(files: RunFiles, held: WorkdirContent) -> Results:
     whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEW_FILES)
     if whole and not differs:
         return Results.open(workdir)
-    why = in_words(held.changed) or ("in another order" if whole else "all runs are there")
+    why = differences_in_words(held.changed) or ("in another order" if whole else "all runs are there")
     files.log(f"{workdir}: {why}; the results are written anew, and nothing is run")
     return write_views(workdir, manifest | {"files": there.get("files", [])})

@@ -27,7 +27,7 @@ from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study import memory, states
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, evaluation_lines
 from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.keeping import Kept, taken, write_models
 from mdfl_jax.study.signals import apart, handled
@@ -360,7 +360,7 @@ class Runner:
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 write_models(study, workdir, batch.runs[kept.run], kept)
-            lines = lines_of(study, batch, step.metrics, step.facts)
+            lines = evaluation_lines(study, batch, step.metrics, step.facts)
             self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, earlier))
             for line in () if step.rounds else _unreached(study, batch.runs, step.facts):
                 self.log(line)

@@ -48,7 +48,7 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import devices, hosts, own_files, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import enumerated
-from mdfl_jax.core.own_files import place, shown, words
+from mdfl_jax.core.own_files import error_words, place, shown
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Schedule, Task
@@ -66,7 +66,7 @@ from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import IGNORE, CostConfig, LinkLoad, Work, sends_parts
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.storage.study_files import run_name
-from mdfl_jax.study.identity import digests, name_run, of_dataset, own_digests, own_origins, switches
+from mdfl_jax.study.identity import input_digests, name_run, of_dataset, own_digests, own_origins, switches
 from mdfl_jax.study.prepare.network import (
     TraceFiles,
     check_heard,
@@ -313,7 +313,7 @@ def blame_own_files(origins: list[str]) -> Iterator[None]:
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         if isinstance(error, UserError) or not origins or place(error):
             raise
-        raise UserError(f"{', '.join(map(shown, origins))}: {words(error)}") from error
+        raise UserError(f"{', '.join(map(shown, origins))}: {error_words(error)}") from error
 
 
 def check_traced(simulation: Simulation, hparams: Hparams) -> None:
@@ -575,9 +575,9 @@ def _names(
             for seed in seeds:
                 file = start.files[seed] if start else None
                 if file not in known:
-                    found = digests(experiment, of_data.get(id(dataset), ""), [file] if file else [])
+                    found = input_digests(experiment, of_data.get(id(dataset), ""), [file] if file else [])
                     known[file] = name_run(experiment, found, own)
                     for name, value in found.items():
                         inputs.setdefault(name, set()).add(value)
                 names[p].append(run_name(known[file], seed, experiment.rounds))
-    return names, {name: own_files.joined(values) for name, values in sorted(inputs.items())}
+    return names, {name: own_files.joined_digest(values) for name, values in sorted(inputs.items())}

@@ -43,11 +43,11 @@ from mdfl_jax.storage.study_files import (
     written_files,
 )
 from mdfl_jax.study import states
-from mdfl_jax.study.events import lines_of
+from mdfl_jax.study.events import evaluation_lines
 from mdfl_jax.study.identity import (
     GROWS,
     Field,
-    compare,
+    compare_configs,
     digest,
     not_in_runs,
     other_config,
@@ -203,7 +203,7 @@ def inspect_workdir(
         return WorkdirContent()
     alive = any((workdir / WORKERS).glob("*.json")) if alive is None else alive
     begun = None if alive else begun_runs(workdir)
-    differs, changed = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
+    differs, changed = compare_configs(held, wanted, begun, {run for run, _ in run_files(workdir)})
     if differs:
         if not differs.endswith("has begun"):
             differs = f"it holds another study ({held.get('name')}): {differs}"
@@ -391,7 +391,7 @@ class RunFiles:
         Raises:
           DiskError: If a file cannot be written.
         """
-        lines = lines_of(self.study, batch, result.metrics, result.facts)
+        lines = evaluation_lines(self.study, batch, result.metrics, result.facts)
         for i, (run, beginning) in enumerate(zip(batch.runs, beginnings)):
             metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
             seconds = (0.0 if i else result.compile_seconds, result.run_seconds / len(batch.runs))

@@ -212,7 +212,7 @@ def block_gradients(
     if at_once == 1 and one_each and not some and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
         # Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would
         # write each client's gradient separately, in rows of a single client. One change of the order is faster.
-        return sharding.in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
+        return sharding.in_axis_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
     def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:

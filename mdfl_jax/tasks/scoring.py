@@ -28,7 +28,7 @@ _AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are comp
 SAMPLE_GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
-def by_group(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
+def map_groups(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
     """Apply a function of stacked models to one group of them after another, and join the results.
 
     Args:
@@ -123,7 +123,7 @@ class Evaluator(NamedTuple):
         sums = lambda models, chunk: self.over_samples(data, models, tally, data.y_test, chunk)  # noqa: E731
         if not grouped or self.in_turn or self.mesh is not None:
             return sums(client_params, 0)
-        return by_group(lambda models: sums(models, _CHUNK), client_params, self.at_once // _CHUNK)
+        return map_groups(lambda models: sums(models, _CHUNK), client_params, self.at_once // _CHUNK)
 
     def over_samples(self, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0) -> Any:
         """Add up a function of the outputs of M models over all test samples, chunk by chunk.
@@ -145,7 +145,7 @@ class Evaluator(NamedTuple):
         clients = max(num_models - 1, 1)  # beside the judged model, so that a chunk has an even number of samples
         chunk = min(in_turn or chunk or max(4 * self.tile // clients, 16), -(-total // devices))
         size = num_models if num_models <= MANY_MODELS else max(self.at_once // chunk, 1)
-        together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
+        together = lambda of_model, models: map_groups(jax.vmap(of_model), models, size)  # noqa: E731
         mapped = jax.lax.map if in_turn else together
         chunks = -(-total // (chunk * devices)) * devices
         places = jnp.arange(chunks * chunk).reshape(chunks, chunk)

@@ -18,7 +18,7 @@ from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
 from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task, TaskHooks
-from mdfl_jax.data.augment import check_augmentation, draw_views, show
+from mdfl_jax.data.augment import check_augmentation, draw_views, show_views
 from mdfl_jax.data.batching import (
     Batch,
     Blocks,
@@ -196,7 +196,7 @@ class Learner:
         """Return the sums of the losses and of the gradients over the samples of a block."""
         x = data.x_train[block.sample]
         if block.view is not None:
-            x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
+            x = show_views(self.asked.augmentation, data.x_train, block.sample, block.view)
         y = data.y_train[block.sample]
         if block.poisoned is not None:
             x, y = poisoned(data, block, x, y, self.num_outputs)

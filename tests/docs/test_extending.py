@@ -37,7 +37,7 @@ def written_config_of(title, folder):
     """The configuration of an example under another name, as `mdfl new` writes it, where it has this kind."""
     if title not in KINDS:
         return config_of(title, folder)
-    config = runpy.run_path(str(new.write(KINDS[title], "own_name", folder)))["get_config"]()
+    config = runpy.run_path(str(new.write_entry(KINDS[title], "own_name", folder)))["get_config"]()
     assert config.name == "own_name"
     return config
 

@@ -14,7 +14,7 @@ from mdfl_jax.storage.model_files import (
     files_of,
     is_saved,
     named,
-    nested,
+    nested_tensors,
     read,
     read_header,
 )
@@ -32,7 +32,7 @@ TREES = st.recursive(
 @settings(deadline=None, max_examples=30)
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
 def test_a_tree_comes_back_whatever_its_keys_are(tree):
-    assert nested(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}
+    assert nested_tensors(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}
     names = list(named(tree, CLIENTS))
     assert len(set(names)) == len(names)
     assert all(name.startswith("clients/params/") for name in names)

@@ -13,7 +13,7 @@ from studies import go, study_of
 from tiny import tiny_config
 
 from mdfl_jax.config.resolve import all_fields, default_config, resolve
-from mdfl_jax.config.sections import families, flat
+from mdfl_jax.config.sections import entry_registries, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.storage.disk import plain
@@ -36,7 +36,7 @@ def defaults_now():
     """The defaults of all fields, and of the numbers of all members as FAMILY MEMBER.NUMBER."""
     fields = plain(flat(default_config().to_dict()))
     found = {path: fields[path] for path in sorted(fields) if path not in identity.not_in_runs()}
-    for family in families():
+    for family in entry_registries():
         for member in family.registry:
             if family.registry.member(member).home:
                 of = fields_of(family.registry.numbers(member))

@@ -24,8 +24,8 @@ from mdfl_jax.metrics import (
     TABLE,
     UNKNOWN,
     Metric,
+    list_metrics,
     metric,
-    metrics_of,
 )
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import tables
@@ -133,7 +133,7 @@ def test_a_wrong_declaration_and_a_value_that_is_not_as_declared_are_told():
         (Metric("mine", lambda at: 0, HOLDS, ("client",)), "has the shape"),
         (Metric("mine", lambda at: 0, UNKNOWN, ("rounds",)), "can only hold"),
     ):
-        assert says in told(metrics_of, (one,))
+        assert says in told(list_metrics, (one,))
     with pytest.raises(TypeError, match="'mine' is declared with lable, which no metric has"):
         Metric("mine", lambda at: 0, HOLDS, lable="what is shown")
     own = dpsgd()._replace(metrics=(Metric("mine", lambda at: at.messages[:2], HOLDS),))

@@ -259,7 +259,7 @@ def _why(state: State) -> str:
 P = TypeVar("P", bound=Callable[[int, Mapping[str, str], Path], Place])
 
 
-def place(name: str) -> Callable[[P], P]:
+def register_place(name: str) -> Callable[[P], P]:
     """Return a decorator that registers what makes a place, as `ThisMachine`, under a value of --on."""
     origin = caller()
 
@@ -273,7 +273,7 @@ def place(name: str) -> Callable[[P], P]:
     return add
 
 
-@place("here")
+@register_place("here")
 class ThisMachine:
     """Processes of this machine, which share its cores or its cards.
 

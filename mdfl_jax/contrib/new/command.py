@@ -64,14 +64,14 @@ def rename(text: str, name: str) -> str:
     return re.sub(rf"\b{own}\b", name, text)
 
 
-def check(kind: str, name: str) -> None:
+def check_entry(kind: str, name: str) -> None:
     """Check the kind and the name of a new member.
 
     Raises:
       UserError: if there is no such kind; if the name is no identifier, is that of an entry of this kind, or is that of
         a module, which a file of this name would hide.
     """
-    from mdfl_jax.config.sections import families
+    from mdfl_jax.config.sections import entry_registries
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
@@ -82,7 +82,7 @@ def check(kind: str, name: str) -> None:
         raise UserError(unknown_name("kind", kind, RECIPES))
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise UserError(f"the name is {name!r}; it must be letters, digits and underscores, and begin with a letter")
-    registries = [*(family.registry for family in families()), METRICS, FIGURES]
+    registries = [*(family.registry for family in entry_registries()), METRICS, FIGURES]
     by_kind = {registry.kind: registry for registry in registries} | {"dataset": SOURCES}
     if name in by_kind[kind]:
         raise UserError(f"the name is {name!r}; there is a {kind} of this name already, choose another one")
@@ -92,12 +92,12 @@ def check(kind: str, name: str) -> None:
         raise UserError(f"the name is {name!r}; the example of a {kind} uses this word already, choose another one")
 
 
-def write(kind: str, name: str, folder: Path) -> Path:
+def write_entry(kind: str, name: str, folder: Path) -> Path:
     """Write the file of an entry and return its path.
 
     Args:
       kind: one of `RECIPES`.
-      name: the name of the entry, checked by `check`.
+      name: the name of the entry, checked by `check_entry`.
       folder: where the file goes.
 
     Raises:
@@ -117,8 +117,8 @@ def write(kind: str, name: str, folder: Path) -> Path:
 def main() -> int:
     """Write the file and print how it is run."""
     common.setup_jax("", only_cpu=True)
-    check(_KIND.value, _NAME.value)
-    own = write(_KIND.value, _NAME.value, Path())
+    check_entry(_KIND.value, _NAME.value)
+    own = write_entry(_KIND.value, _NAME.value, Path())
     print(f"wrote {own}")
     print(f"  mdfl sweep ./{own}")
     return 0

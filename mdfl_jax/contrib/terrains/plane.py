@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.mobility.choosing import TERRAINS, StrategyState, Terrain, check_size
+from mdfl_jax.mobility.choosing import TERRAINS, StrategyState, Terrain, check_num_clients
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld
 from mdfl_jax.mobility.plane import (
@@ -40,7 +40,7 @@ class PlaneStrategyNumbers(SpeedNumbers):
     def check(self, setting: Setting) -> None:
         """Check the speeds, and that there are at most `LARGEST_IN_PLANE` clients."""
         super().check(setting)
-        check_size(setting, LARGEST_IN_PLANE, "each client looks at all places and clients")
+        check_num_clients(setting, LARGEST_IN_PLANE, "each client looks at all places and clients")
 
 
 class Body(NamedTuple):

@@ -15,7 +15,7 @@ from mdfl_jax.core.rng import number_of, stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.metrics.values import HEARD, components
-from mdfl_jax.networks.graphs import reachable, until_connected
+from mdfl_jax.networks.graphs import heard_over_hops, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
@@ -81,7 +81,7 @@ def _picks_that_stay(key: jax.Array, links: Links, rate: jax.Array | float) -> j
     """Draw links as `pick_links` until they connect the same clients as all links do; if no draw does, keep all."""
     whole, senders = links.adjacency, links.senders
     draw = lambda k: pick_links(k, whole, rate, senders)  # noqa: E731
-    reach = reachable if senders.ids is None else partial(components, senders=senders)
+    reach = heard_over_hops if senders.ids is None else partial(components, senders=senders)
     return until_connected(draw, key, lambda _: whole, like=whole, reach=reach)
 
 

@@ -42,7 +42,7 @@ from mdfl_jax.models import MODELS, ModelSettings, client_model
 from mdfl_jax.models.weights import WEIGHTS, Used
 from mdfl_jax.results.results import Results, models_of
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, is_saved, mean_of, named, read
+from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, client_mean, is_saved, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODEL_FOLDER as FOLDER
@@ -266,7 +266,7 @@ class Start(NamedTuple):
         """Read the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
         tensors = read(self.files[seed])
         if self.clients == MEAN:
-            means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or mean_of(tensors)
+            means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or client_mean(tensors)
             tensors = {CLIENTS + name.split("/", 1)[1]: x[None] for name, x in means.items()}
         leaves = [tensors[name].astype(leaf.dtype) for name, leaf in named(self.model, CLIENTS).items()]
         return jax.tree.unflatten(jax.tree.structure(self.model), leaves)

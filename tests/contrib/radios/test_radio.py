@@ -88,19 +88,19 @@ def test_losses_between_air_and_ground(environment):
     for distance in (0.0, 3.0, 100.0, 180.0, 2500.0):
         expected = oracle.air_to_ground(environment, distance, 100.0)
         for pair in ((ground, air), (air, ground)):
-            lost = air_to_ground.loss(numbers, jnp.float32(distance), *pair)
+            lost = air_to_ground.ground_loss(numbers, jnp.float32(distance), *pair)
             np.testing.assert_allclose(lost, expected, atol=2e-3)
             if distance:
-                np.testing.assert_allclose(air_to_ground.reach(numbers, lost, *pair), distance, rtol=3e-3)
+                np.testing.assert_allclose(air_to_ground.ground_reach(numbers, lost, *pair), distance, rtol=3e-3)
     urban = 81.47 + 0.9677 + 20 * 0.0323
     assert environment != "urban" or oracle.air_to_ground("urban", 100, 100) == pytest.approx(urban, abs=0.02)
     seen = oracle.BUILDINGS[environment][2]
     free = oracle.free_space(0.3, 2000) + seen
-    np.testing.assert_allclose(air_to_ground.loss(numbers, jnp.float32(300), air, air), free, atol=0.06)
+    np.testing.assert_allclose(air_to_ground.ground_loss(numbers, jnp.float32(300), air, air), free, atol=0.06)
     np.testing.assert_allclose(
-        air_to_ground.loss(numbers, jnp.float32(60), ground, ground), oracle.streets(60, 2), atol=0.02
+        air_to_ground.ground_loss(numbers, jnp.float32(60), ground, ground), oracle.streets(60, 2), atol=0.02
     )
-    assert float(air_to_ground.reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
+    assert float(air_to_ground.ground_reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
 
 
 def lost_between(distance, *heights):
