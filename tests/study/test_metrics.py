@@ -93,7 +93,7 @@ def test_an_own_metric_is_in_every_file(workdir):
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     run = Results.read(workdir).shown("worst_loss")
     header, rows = tables.sheet(run)[:2]
-    mean = tables.number(run.outcomes[0]["worst_loss"]["mean"] / 2)
+    mean = tables.format_number(run.outcomes[0]["worst_loss"]["mean"] / 2)
     assert rows[0][header.index("largest loss")] == mean  # two seeds have no interval
     assert "lonely" not in " ".join(header)
     _, axes = curves.metrics(run).axes  # after the consensus
