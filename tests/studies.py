@@ -17,7 +17,7 @@ from mdfl_jax.metrics import METRICS
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage import array_files
-from mdfl_jax.storage.model_files import MODEL_FORMAT as MODELS_FORMAT
+from mdfl_jax.storage.model_files import MODEL_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
 from mdfl_jax.study.identity import JAX_SWITCHES, not_in_runs
@@ -127,7 +127,7 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
         kept, wanted = (models_of(of, name) for of in (folder, expected))
         assert kept.keys() == wanted.keys(), name
         for at_round, path in wanted.items():
-            found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
+            found = (array_files.read(of, MODEL_FORMAT)[1] for of in (kept[at_round], path))
             assert_trees(*found, path)
     assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
 

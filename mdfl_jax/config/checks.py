@@ -57,7 +57,7 @@ from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
-from mdfl_jax.storage.study_files import MODEL_FOLDER as FOLDER
+from mdfl_jax.storage.study_files import MODEL_FOLDER
 from mdfl_jax.tasks import TASKS
 
 OWN, MEAN = "own", "mean"  # where each client starts: with its own checkpoint, or all with their mean
@@ -314,7 +314,7 @@ def names_saved(text: str) -> bool:
 
 def _is_saved(path: Path) -> bool:
     """Tell whether a file holds checkpoints. A file of this package's layout that cannot be read is one, too."""
-    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == MODEL_FOLDER)
 
 
 def config_notes(experiment: Experiment, num_samples: int) -> Iterator[str]:

@@ -341,7 +341,7 @@ def find_config(word: str) -> str:
 def used_files(text: str) -> list[str]:
     """Parse the field `use`: paths, separated by commas.
 
-    >>> files_of("my_rule.py, ../rules/other.py")
+    >>> used_files("my_rule.py, ../rules/other.py")
     ['my_rule.py', '../rules/other.py']
     """
     return [path.strip() for path in text.split(",") if path.strip()]

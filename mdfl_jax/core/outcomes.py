@@ -138,7 +138,7 @@ def known_seeds(statistic: Mapping[str, Any]) -> int:
 def parsed_number(value: Any) -> float:
     """Return a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
 
-    >>> [number(0.5), number(None), number("-inf")]
+    >>> [parsed_number(0.5), parsed_number(None), parsed_number("-inf")]
     [0.5, nan, -inf]
     """
     return math.nan if value is None else float(value)

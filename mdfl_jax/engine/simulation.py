@@ -73,8 +73,7 @@ from mdfl_jax.metrics.evaluation import (
     rows_without_round,
 )
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.sampling import check_sampling as check_sample
-from mdfl_jax.metrics.sampling import everyone, is_sampled, metrics_of_sample, sampled_scores
+from mdfl_jax.metrics.sampling import check_sampling, everyone, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs import LinkLoad, probe
 from mdfl_jax.tasks.scoring import MANY_MODELS
@@ -719,7 +718,7 @@ def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Sche
         raise UserError(
             f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
         )
-    check_sample(schedule, task)
+    check_sampling(schedule, task)
 
 
 def check_needs(

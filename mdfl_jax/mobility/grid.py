@@ -245,7 +245,7 @@ def map_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) -
     Returns:
       The results of all rows, stacked: leaves [N, ...].
 
-    >>> in_chunks(lambda x: x + 1, (jnp.arange(5),), 2).tolist()
+    >>> map_chunks(lambda x: x + 1, (jnp.arange(5),), 2).tolist()
     [1, 2, 3, 4, 5]
     """
     count = jax.tree.leaves(rows)[0].shape[0]

@@ -129,7 +129,7 @@ def make_connected(adjacency: jax.Array) -> jax.Array:
     Returns:
       [N, N] bool, symmetric and connected.
 
-    >>> joined(jnp.zeros((3, 3), bool)).astype(int).tolist()
+    >>> make_connected(jnp.zeros((3, 3), bool)).astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
     index = jnp.arange(adjacency.shape[0])

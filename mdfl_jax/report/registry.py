@@ -209,7 +209,7 @@ def encode_array(array: np.ndarray) -> dict[str, Any]:
 def script_json(tree: Any) -> str:
     """Return a tree as JSON text that is safe inside a <script> element: no text of a study can end the element.
 
-    >>> dumps({"name": "</script>", "lowest": float("-inf")})
+    >>> script_json({"name": "</script>", "lowest": float("-inf")})
     '{"name":"\\\\u003c/script>","lowest":null}'
     """
     return json.dumps(_plain(tree), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

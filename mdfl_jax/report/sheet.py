@@ -156,7 +156,7 @@ def _in_lines(title: str, width: int) -> list[str]:
     return next((lines for lines in broken if len(lines) <= 3), [title])
 
 
-def save_sheet(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Path]:
+def write_sheet(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Path]:
     """Write a table as .md and .tex and its numbers as .csv, and return the paths; ``path`` has no ending."""
     disk.write_text(path.with_suffix(".md"), markdown(shown))
     disk.write_text(path.with_suffix(".tex"), latex(shown))
@@ -181,7 +181,7 @@ def write_rows(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
 def format_number(value: float | None) -> str:
     """Format a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
 
-    >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
+    >>> [format_number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
     ['-', '0', '120', '0.0123', '3.14', '12346']
     """
     if value is None:

@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.sheet import Cell, Sheet, format_number, in_text, number_with, percent_cell, plain_number
-from mdfl_jax.report.sheet import save_sheet as write_sheet
+from mdfl_jax.report.sheet import (
+    Cell,
+    Sheet,
+    format_number,
+    in_text,
+    number_with,
+    percent_cell,
+    plain_number,
+    write_sheet,
+)
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
 from mdfl_jax.results.results import VIEWS, Results
 from mdfl_jax.results.statistics import difference, power_in_words

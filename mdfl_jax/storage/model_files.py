@@ -87,7 +87,7 @@ def _key(entry: Any) -> Any:
 def nested_tensors(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     """Return the tensors whose names begin with a prefix as nested dictionaries, as flax takes them.
 
-    >>> nested({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
+    >>> nested_tensors({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
     {'params': {'Dense_0': {'bias': 1}}}
     """
     tree: dict[str, Any] = {}

@@ -25,13 +25,13 @@ from mdfl_jax.config.resolve import all_fields, default_config, used_files
 from mdfl_jax.config.sections import Experiment, effective, entries_in_use, flat, schema
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, errors_about
-from mdfl_jax.core.numbers import fields_of as fields_of_numbers
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.storage.study_files import runs_in
-from mdfl_jax.traces.reading import trace_files as files_of_trace
+from mdfl_jax.traces.reading import trace_files
 
 RESULTS = 5
 """The version of the numbers. It is raised when the same fields give other numbers than before, by another default of a
@@ -72,7 +72,7 @@ def _defaults(fields: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _member_defaults(experiment: Experiment) -> dict[str, Any]:
     """Return the defaults of the numbers of the members in use, by path."""
-    numbers = ((family.section, fields_of_numbers(type(numbers))) for family, _, numbers in entries_in_use(experiment))
+    numbers = ((family.section, fields_of(type(numbers))) for family, _, numbers in entries_in_use(experiment))
     return plain({f"{section}.{name}": field.default for section, of in numbers for name, field in of.items()})
 
 
@@ -240,7 +240,7 @@ def _digest_of(path: str | Path) -> str:
     """Return the digest of a file, or of a folder: that of the names and the contents of the files of a trace."""
     if not os.path.isdir(path):
         return digest_of(path)
-    return digest({str(file.relative_to(path)): digest_of(file) for _, file in files_of_trace(path)})
+    return digest({str(file.relative_to(path)): digest_of(file) for _, file in trace_files(path)})
 
 
 def own_origins(experiments: Iterable[Experiment]) -> list[str]:

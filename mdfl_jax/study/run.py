@@ -19,8 +19,16 @@ from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.study_files import CONFIG, METRICS_FILE, STREETS, VIEW_FILES, locked, read_config, runs_in
-from mdfl_jax.storage.study_files import LOGGER_FOLDER as FOLDER
+from mdfl_jax.storage.study_files import (
+    CONFIG,
+    LOGGER_FOLDER,
+    METRICS_FILE,
+    STREETS,
+    VIEW_FILES,
+    locked,
+    read_config,
+    runs_in,
+)
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
@@ -258,7 +266,10 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
     study, workdir, log = files.study, files.workdir, options.log
     sinks: list[Sink] = [
         MetricsFile(study, workdir / METRICS_FILE, is_first),
-        *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
+        *(
+            LOGGERS[name](study, workdir / LOGGER_FOLDER / name, log)
+            for name in parse_loggers(study.experiment.loggers)
+        ),
         Progress(study, log, options.progress),
     ]
     runner = Runner(files, workers, sinks, is_first, options.workers)

@@ -11,9 +11,9 @@ from worlds import played
 
 from mdfl_jax.contrib.radios import air_to_ground
 from mdfl_jax.contrib.radios.fading import NakagamiNumbers
-from mdfl_jax.contrib.radios.its_g5 import ITS_G5_RATES as ITS_G5
+from mdfl_jax.contrib.radios.its_g5 import ITS_G5_RATES
 from mdfl_jax.contrib.radios.log_distance import LogDistanceNumbers, loss, reach
-from mdfl_jax.contrib.radios.nr_sidelink import SIDELINK_RATES as SIDELINK
+from mdfl_jax.contrib.radios.nr_sidelink import SIDELINK_RATES
 from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, RadioParams, RadioParts, best_rate, radio
 from mdfl_jax.contrib.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.contrib.radios.shadowing import draw_waves, shadowing
@@ -176,10 +176,12 @@ def test_rates_by_hand_and_by_the_tables():
     for snr in (-5.0, 3.0, 20.0):
         expected = 10e6 * np.log2(1 + 10 ** ((snr - 3) / 10))
         assert float(shannon(numbers, jnp.float32(snr))) == pytest.approx(expected, rel=1e-5)
-    for table in (ITS_G5, SIDELINK):
+    for table in (ITS_G5_RATES, SIDELINK_RATES):
         check_table("table", table)
-    assert by_table(ITS_G5, jnp.array([4.0, 4.1, 9.5, 40.0])).tolist() == [0, 3e6, 9e6, 27e6]
-    efficiencies = [bits * 180 / 168 for _, bits in SIDELINK]  # of 3GPP TS 38.214, table 5.1.3.1-1: MCS 0, 4, 10, 28
+    assert by_table(ITS_G5_RATES, jnp.array([4.0, 4.1, 9.5, 40.0])).tolist() == [0, 3e6, 9e6, 27e6]
+    efficiencies = [
+        bits * 180 / 168 for _, bits in SIDELINK_RATES
+    ]  # of 3GPP TS 38.214, table 5.1.3.1-1: MCS 0, 4, 10, 28
     np.testing.assert_allclose([efficiencies[k] for k in (0, 4, 10, -1)], [0.2344, 0.6016, 1.3281, 5.5547], atol=1e-4)
     own = TableNumbers(mcs="1,10; 4,30")
     assert by_table(own.rows, jnp.array([0.9, 3.0, 4.0])).tolist() == [0, 10, 30]
