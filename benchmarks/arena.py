@@ -19,7 +19,15 @@ from absl import flags
 from benchmarks.beside import accuracy_with_data, beside, over_all, parsed
 from benchmarks.measure import RESULTS, WRITE
 from mdfl_jax.cli import common
-from mdfl_jax.contrib.panels.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
+from mdfl_jax.contrib.panels.rivals import (
+    Matrix,
+    finite_mean,
+    matrix_of,
+    measures,
+    paired_differences,
+    reference_of,
+    tally,
+)
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.results import Results
 
@@ -41,11 +49,11 @@ def with_data(made: Path, run: Results, matrix: Matrix) -> dict[str, np.ndarray]
 
 def judged(values: np.ndarray, matrix: Matrix, reference: int) -> dict[str, Any]:
     """Return what one measure [R, C, S] says of all rivals beside a reference."""
-    found = differences(values, reference)
+    found = paired_differences(values, reference)
     better, worse, of = tally(found)
     rows = []
     for c, rival in enumerate(matrix.rivals):
-        row: dict[str, Any] = {"rival": rival, "level": float(mean_of_known(values[:, c].ravel()))}
+        row: dict[str, Any] = {"rival": rival, "level": float(finite_mean(values[:, c].ravel()))}
         if c != reference and of[c]:
             known = np.isfinite(found.half[:, c])
             row |= {"difference": over_all(values[known, c] - values[known, reference])}
@@ -101,4 +109,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    common.run_command(main)

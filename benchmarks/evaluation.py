@@ -2,7 +2,8 @@
 
 The models are perceptrons for images of 28 x 28, one for each client; the test images are random.
 The variants take turns: all clients on all images, as a study does it; the same with all models mapped together (as up
-to `mdfl_jax.tasks.scoring.MANY` models are); and the samples `eval_clients` and `eval_samples`, with their errors.
+to `mdfl_jax.tasks.scoring.MANY_MODELS` models are); and the samples `eval_clients` and `eval_samples`, with their
+errors.
 """
 
 from collections.abc import Callable
@@ -64,9 +65,9 @@ def main() -> int:
     variants |= {name: sampled(*sizes) for name, sizes in SAMPLES.items()}
     programs = {name: measure.compiled(function, models) for name, function in variants.items()}
     if _TOGETHER.value:
-        many, how.MANY = how.MANY, count
+        many, how.MANY_MODELS = how.MANY_MODELS, count
         programs["all, mapped together"] = measure.compiled(lambda params: whole(params), models)
-        how.MANY = many
+        how.MANY_MODELS = many
     calls: dict[str, Callable[[], Any]] = {name: partial(program, models) for name, (program, _) in programs.items()}
     found = measure.interleaved(calls, _REPEATS.value)
     rows: list[dict[str, Any]] = []
@@ -81,4 +82,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    common.run_command(main)

@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
-from mdfl_jax.networks.worlds import typed
+from mdfl_jax.networks.worlds import typed_motion
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -44,7 +44,7 @@ def tracks(name: str, rounds: int, num_clients: int, numbers: Numbers, seed: int
     Returns:
       The breakpoints of each client's path: N arrays [rounds * breakpoints, 2], in metres.
     """
-    rule, motion = MOBILITIES[name](), typed(Motion())
+    rule, motion = MOBILITIES[name](), typed_motion(Motion())
     size = jnp.stack([motion.width, motion.height])
     key_start, key_init, key = jax.random.split(jax.random.key(seed), 3)
     world = PlaneWorld(

@@ -26,7 +26,7 @@ from mdfl_jax.results.records import read_records, read_study
 from mdfl_jax.results.results import write_views
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import RUNS, STATE_SUFFIX
-from mdfl_jax.study.states import FORMAT
+from mdfl_jax.study.states import STATE_FORMAT
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Resumed studies, after one that fills the cache.")
 _CONFIG = flags.DEFINE_string("study", "configs/digits.py", "Config file of the study.")
@@ -68,13 +68,13 @@ def stopped(workdir: Path, cache: Path) -> None:
 def _states(workdir: Path) -> list[Path]:
     """Return the states of the runs that are under way."""
     found = sorted((workdir / RUNS).glob("*" + STATE_SUFFIX))
-    return [path for path in found if not array_files.read(path, FORMAT, only=())[0]["ended"]]
+    return [path for path in found if not array_files.read(path, STATE_FORMAT, only=())[0]["ended"]]
 
 
 def resumed(workdir: Path, cache: Path) -> float:
     """Resume a stopped study; return the seconds to its first further round, and kill it there."""
     states = _states(workdir)
-    done = array_files.read(states[0], FORMAT, only=())[0]["evaluations"]
+    done = array_files.read(states[0], STATE_FORMAT, only=())[0]["evaluations"]
     (workdir / "metrics.jsonl").unlink()  # it is written anew, first the lines that are read back
     process = subprocess.Popen(_command(workdir, cache), stdout=subprocess.DEVNULL)
     seconds = _until_lines(process, workdir, (1 + done) * len(states))
@@ -85,13 +85,13 @@ def resumed(workdir: Path, cache: Path) -> float:
 
 def seconds_of_a_save(workdir: Path, scratch: Path) -> tuple[float, int]:
     """Save the states of a stopped study several times; return the median seconds and the bytes of the states."""
-    states = {path: array_files.read(path, FORMAT) for path in _states(workdir)}
+    states = {path: array_files.read(path, STATE_FORMAT) for path in _states(workdir)}
     seconds = []
     for number in range(_SAVES):
         begun = time.perf_counter()
         for path, (header, arrays) in states.items():
             about = {"run": header["run"], "evaluations": number, "earlier": "", "ended": False}
-            array_files.write(scratch / path.name, FORMAT, about, arrays, compress=False)
+            array_files.write(scratch / path.name, STATE_FORMAT, about, arrays, compress=False)
         os.sync()  # what the system writes later is a cost too
         seconds.append(time.perf_counter() - begun)
     octets = sum(array.nbytes for _, arrays in states.values() for array in arrays.values())
@@ -133,4 +133,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    common.run_command(main)

@@ -12,7 +12,7 @@ from benchmarks import measure
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.plane import REFLECT, PlaneClient, travel
 from mdfl_jax.mobility.rules.random_walk import MAX_BOUNCES
-from mdfl_jax.networks.contact import at_rest, swept, swept_neighbours
+from mdfl_jax.networks.contact import standing_paths, swept, swept_neighbours
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
@@ -98,7 +98,7 @@ def _ten_thousand() -> list[dict[str, Any]]:
         return points[:, -1], swept_neighbours(times, points, RADIUS, MAX_DEGREE)
 
     def stand(position: jax.Array) -> Any:
-        return swept_neighbours(*at_rest(position), RADIUS, MAX_DEGREE)
+        return swept_neighbours(*standing_paths(position), RADIUS, MAX_DEGREE)
 
     programs = {
         "movement, swept lists": (measure.compiled(walk, position, velocity)[0], (position, velocity)),

@@ -128,13 +128,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def _restored_registries() -> Iterator[None]:
     from mdfl_jax.config.checks import LOGGERS  # not before the environment is set
-    from mdfl_jax.config.sections import families
+    from mdfl_jax.config.sections import entry_registries
     from mdfl_jax.core.section import SECTIONS
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    registries = (*(family.registry for family in families()), METRICS, LOGGERS, FIGURES, SOURCES, SECTIONS)
+    registries = (*(family.registry for family in entry_registries()), METRICS, LOGGERS, FIGURES, SOURCES, SECTIONS)
     for registry in registries:
         registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:

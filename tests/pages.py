@@ -105,11 +105,11 @@ def config_of(arguments: list[str]) -> str:
     for word in arguments:
         if word.startswith("--config="):
             given = word.partition("=")[2]
-            return resolve.find(given) if given.partition(":")[0] in resolve.names() else given
+            return resolve.find_config(given) if given.partition(":")[0] in resolve.study_names() else given
     named = [word for word in arguments if not word.startswith("-") and not PLACEHOLDER.search(word)]
     if not named or named[0].endswith((".xml", ".xml.gz", ".csv")):  # a trace is no study
         return ""
-    return resolve.find(named[0]) if named[0].partition(":")[0] in resolve.names() else named[0]
+    return resolve.find_config(named[0]) if named[0].partition(":")[0] in resolve.study_names() else named[0]
 
 
 def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str]]]:

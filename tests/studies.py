@@ -17,12 +17,12 @@ from mdfl_jax.metrics import METRICS
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage import array_files
-from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
+from mdfl_jax.storage.model_files import MODEL_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
-from mdfl_jax.study.identity import SWITCHES, not_in_runs
-from mdfl_jax.study.states import FORMAT, SECONDS
-from mdfl_jax.study.study import Batch, Group, Study
+from mdfl_jax.study.identity import JAX_SWITCHES, not_in_runs
+from mdfl_jax.study.states import SECONDS, STATE_FORMAT
+from mdfl_jax.study.study import Group, RunBatch, Study
 
 SIMULATIONS: dict[Any, Simulation] = {}
 PROGRAMS: dict[int, Any] = {}
@@ -60,7 +60,7 @@ def _made(state: tuple[Any, ...], changes: Any) -> Study:
 def study_of(**changes: Any) -> Study:
     """Return a tiny study, changed by path."""
     reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table", ".pretrained")) for name in changes)
-    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
+    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in JAX_SWITCHES))
     return _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
 
 
@@ -98,7 +98,7 @@ def names_of(folder: Path) -> list[str]:
 
 def arrays_of(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a state without its seconds; {} if it is not there."""
-    return {k: v for k, v in array_files.read(path, FORMAT)[1].items() if k != SECONDS} if path.is_file() else {}
+    return {k: v for k, v in array_files.read(path, STATE_FORMAT)[1].items() if k != SECONDS} if path.is_file() else {}
 
 
 def assert_trees(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], what: object) -> None:
@@ -127,7 +127,7 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
         kept, wanted = (models_of(of, name) for of in (folder, expected))
         assert kept.keys() == wanted.keys(), name
         for at_round, path in wanted.items():
-            found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
+            found = (array_files.read(of, MODEL_FORMAT)[1] for of in (kept[at_round], path))
             assert_trees(*found, path)
     assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
 
@@ -137,6 +137,6 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
     return {path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
-def batches_of(study: Study) -> list[Batch]:
+def batches_of(study: Study) -> list[RunBatch]:
     """Return the batches of a study of which nothing is there, in their order."""
-    return [Batch(group, runs) for group in study.groups for runs in group.batches(group.runs(study.seeds))]
+    return [RunBatch(group, runs) for group in study.groups for runs in group.batches(group.runs(study.seeds))]

@@ -52,7 +52,7 @@ class Late(NamedTuple):
     rounds: jax.Array
 
 
-def begun(settings: Settings, hparams: LocalNumbers, client_params: ClientParams) -> Late:
+def first_works(settings: Settings, hparams: LocalNumbers, client_params: ClientParams) -> Late:
     """Return works that begin with the first models, [N, ...]."""
     rounds = jnp.zeros(jax.tree.leaves(client_params)[0].shape[0], jnp.int32)
     return Late(client_params, init_optimizer(settings.optimizer(hparams), client_params), rounds)
@@ -112,7 +112,7 @@ def in_pairs(settings: Settings, weigh: _Weights, pulls: bool, update_first: boo
     """
 
     def init(hparams: LocalNumbers, client_params: ClientParams) -> PairState:
-        late = begun(settings, hparams, client_params)
+        late = first_works(settings, hparams, client_params)
         return PairState(client_params, late, jnp.zeros(late.rounds.shape, jnp.float32))
 
     def do_round(

@@ -42,7 +42,7 @@ def ring_bits(client_params: ClientParams, active: jax.Array | None = None) -> B
     return count_bits(jnp.asarray(coordinates, jnp.uint32), float_bits(client_params))
 
 
-def mean_of(client_params: ClientParams, members: jax.Array) -> ClientParams:
+def mean_of_members(client_params: ClientParams, members: jax.Array) -> ClientParams:
     """Return the mean of the models of the members, [1, ...], which are some of the clients [N] bool."""
     size = jnp.maximum(jnp.sum(members, dtype=jnp.int32), 1)
     total = lambda p: jnp.sum(jnp.where(rows_like(members, p), p, 0), axis=0, keepdims=True)  # noqa: E731
@@ -86,7 +86,7 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     ) -> tuple[ClientParams, Links]:
         members = takes_part(links)
         params = settings.sent(hparams, context.key, links, params)
-        mean = mean_model(params) if links.active is None else mean_of(params, members)
+        mean = mean_model(params) if links.active is None else mean_of_members(params, members)
         return jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params), everywhere(ring, members)
 
     steps = local_then(settings, exchange, ())

@@ -104,10 +104,12 @@ class CompressedNumbers(AlgorithmNumbers):
 
 
 OptimizerFactory = Callable[[Any], optax.GradientTransformation]
-Schedule = Callable[[jax.Array], jax.Array]
+LearningRateSchedule = Callable[[jax.Array], jax.Array]
 
 
-def sgd(schedule: Schedule | None = None, momentum: bool = True, nesterov: bool = False) -> OptimizerFactory:
+def sgd(
+    schedule: LearningRateSchedule | None = None, momentum: bool = True, nesterov: bool = False
+) -> OptimizerFactory:
     """Make a factory of SGD with momentum and weight decay, as the papers use it.
 
     Args:
@@ -130,7 +132,7 @@ def sgd(schedule: Schedule | None = None, momentum: bool = True, nesterov: bool 
     return make
 
 
-def adam(schedule: Schedule | None = None) -> OptimizerFactory:
+def adam(schedule: LearningRateSchedule | None = None) -> OptimizerFactory:
     """Make a factory of Adam with decoupled weight decay and optax's defaults; ``schedule`` is as in `sgd`."""
     factor = schedule or (lambda step: jnp.float32(1.0))
 
@@ -166,7 +168,7 @@ class Settings(NamedTuple):
     proximal: bool = False
     mixing_bound: int = 0
     compressor: str = ""
-    schedule: Schedule | None = None
+    schedule: LearningRateSchedule | None = None
     local_statistics: bool = False
     aggregation: str = "mean"
     shared: str = ""

@@ -19,7 +19,7 @@ common.study_flags()
 
 def main() -> int:
     """Print the entries."""
-    given = common.value_of("config")
+    given = common.flag_value("config")
     if given is None:
         print(papers()[SOFTWARE].entry)
         return 0
@@ -38,5 +38,5 @@ def main() -> int:
     from mdfl_jax.config.resolve import resolve
 
     common.setup_jax("")
-    print(as_bibtex(to_cite(points(resolve(common.read_config())))))
+    print(as_bibtex(to_cite(points(resolve(common.config_of_flags())))))
     return 0

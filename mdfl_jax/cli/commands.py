@@ -29,5 +29,5 @@ def commands() -> dict[str, str]:
 
 
 def module_of(name: str) -> str:
-    """Return the module of a command. It has a function ``main``, and says what `mdfl_jax.cli.common.run` takes."""
+    """Return the module of a command: it has a function ``main``, and says what `cli.common.run_command` takes."""
     return f"mdfl_jax.cli.{name}" if name in OF_CORE else OF_CONTRIB[name]

@@ -52,7 +52,7 @@ def end_in_words(status: int) -> str:
 
 @functools.cache  # a process, such as that of the tests, may import several commands
 def study_flags() -> None:
-    """Define the flags of a study, from which `read_config` makes its configuration."""
+    """Define the flags of a study, from which `config_of_flags` makes its configuration."""
     flags.DEFINE_string("config", None, "Config file of the study, or the name of a shipped study.")
     flags.DEFINE_multi_string("set", [], "KEY=VALUE changes a field of the config file; written --config.KEY=VALUE.")
     scale_flag()
@@ -71,14 +71,14 @@ def use_flag() -> flags.FlagHolder:
     return flags.DEFINE_multi_string("use", [], "Python file that registers entries of your own.")
 
 
-def value_of(flag: str) -> Any:
+def flag_value(flag: str) -> Any:
     """Return the value of a flag that a command may have defined here."""
     return flags.FLAGS[flag].value
 
 
 def fields_given() -> dict[str, str]:
     """Return the fields of --config.KEY=VALUE with their values as texts."""
-    return {key: value for key, _, value in (text.partition("=") for text in value_of("set"))}
+    return {key: value for key, _, value in (text.partition("=") for text in flag_value("set"))}
 
 
 def fields_of_user(config: str) -> set[str] | None:
@@ -86,7 +86,7 @@ def fields_of_user(config: str) -> set[str] | None:
     from mdfl_jax.config import resolve  # imports JAX
     from mdfl_jax.core.sweep_text import split_axes
 
-    if Path(resolve.find(config).partition(":")[0]).resolve().parent != resolve.folder():
+    if Path(resolve.find_config(config).partition(":")[0]).resolve().parent != resolve.folder():
         return None
     given = fields_given()
     return {*given, *(path for paths in split_axes(given.get("sweep", "")) for path in paths)}
@@ -94,16 +94,16 @@ def fields_of_user(config: str) -> set[str] | None:
 
 def import_own_files() -> None:
     """Import the files of --use and of --config.use, which register members."""
-    files = list(value_of("use"))
+    files = list(flag_value("use"))
     if "set" in flags.FLAGS:
-        from mdfl_jax.config.resolve import files_of  # imports JAX
+        from mdfl_jax.config.resolve import used_files  # imports JAX
 
-        files += files_of(fields_given().get("use", ""))
+        files += used_files(fields_given().get("use", ""))
     for path in files:
         import_given(path)
 
 
-def read_config(quick: bool = False) -> "ConfigDict":
+def config_of_flags(quick: bool = False) -> "ConfigDict":
     """Return the configuration of --config=FILE with the fields of --config.KEY=VALUE.
 
     Args:
@@ -115,14 +115,14 @@ def read_config(quick: bool = False) -> "ConfigDict":
     from mdfl_jax.config import presets, resolve  # imports JAX, which not every command needs
     from mdfl_jax.config.resolve import add_used_files
 
-    given, scale = value_of("config"), value_of("scale")
+    given, scale = flag_value("config"), flag_value("scale")
     if given is None:
         raise UserError(
             (f"--scale={scale} is for --config=FILE, which is not given here; " if scale else "")
             + "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
-            f"word: {', '.join(resolve.names())}"
+            f"word: {', '.join(resolve.study_names())}"
         )
-    path = resolve.find(given)
+    path = resolve.find_config(given)
     with stages.stage(f"reading {path}"):
         try:
             import_own_files()
@@ -137,7 +137,7 @@ def read_config(quick: bool = False) -> "ConfigDict":
         config = presets.quick(config) if quick else config
         for key, value in fields_given().items():
             resolve.set_field(config, key, value)
-        add_used_files(config, value_of("use"))
+        add_used_files(config, flag_value("use"))
         return config
 
 
@@ -231,7 +231,7 @@ def call(main: Callable[[], int]) -> int:
         if isinstance(error, OSError) and error.errno in disk.FAILED:
             fail(f"{error.filename or 'a file'} cannot be written or read: {error.strerror}")
         if isinstance(error, Exception) and (where := own_files.place(error)):
-            fail(f"{where}: {own_files.words(error)}")
+            fail(f"{where}: {own_files.error_words(error)}")
         raise
 
 
@@ -242,7 +242,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> None:
+def run_command(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> None:
     """Run the main of a command under absl.
 
     Args:
@@ -277,7 +277,7 @@ def _call_at_last(main: Callable[[], int]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def write_report(results: "Results") -> None:
+def make_report(results: "Results") -> None:
     """Make the tables, the figures and report.html of a finished study; print the paths of the page and the curves."""
     with stages.stage("drawing tables, figures and the page"):
         path = results.report()

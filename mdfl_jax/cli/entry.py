@@ -76,7 +76,7 @@ def start(name: str) -> None:
                 raise
             print(f"error: {line}", file=sys.stderr)
             sys.exit(2)
-        common.run(command.main, command.WORDS, command.DOES)
+        common.run_command(command.main, command.WORDS, command.DOES)
 
 
 if __name__ == "__main__":

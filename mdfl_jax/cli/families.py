@@ -12,8 +12,7 @@ from typing import TypeVar
 from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.config.points import can_be_axis
 from mdfl_jax.config.resolve import all_fields
-from mdfl_jax.config.sections import families as of_members
-from mdfl_jax.config.sections import schema
+from mdfl_jax.config.sections import entry_registries, schema
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError, nearest
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
@@ -54,7 +53,7 @@ in use.
 
 def families() -> dict[str, Family]:
     """Return the registries, and the data sources, by the names that `mdfl info NAME` takes."""
-    return {re.sub(r"\W", "_", family.registry.kind): family for family in (*of_members(), *_OTHERS)}
+    return {re.sub(r"\W", "_", family.registry.kind): family for family in (*entry_registries(), *_OTHERS)}
 
 
 def listing(only: str = "") -> str:

@@ -170,7 +170,7 @@ def _indices(run: Results, text: str) -> list[int]:
 
 def _follow(dirs: Sequence[Path]) -> None:
     """Write the page of studies that may still run until they have finished, or until Ctrl-C."""
-    from mdfl_jax.report.follow import follow
+    from mdfl_jax.report.follow import keep_page
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a Ctrl-C is how the command may end
     folder = _default_folder(dirs) if len(dirs) > 1 else dirs[0]
@@ -185,6 +185,6 @@ def _follow(dirs: Sequence[Path]) -> None:
 
     path = folder / "report.html"
     try:
-        follow(make, lambda: [each / name for each in dirs for name in names], path)
+        keep_page(make, lambda: [each / name for each in dirs for name in names], path)
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None

@@ -64,13 +64,13 @@ def main() -> int:
     from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.workers import as_worker
 
-    config = common.read_config(_QUICK.value)
+    config = common.config_of_flags(_QUICK.value)
     _check_not_swept(config)
     _check_together()
     wanted, worker = _wanted(), as_worker()
     has_crew = worker is None and (_WORKERS.value > 1 or _ON.present > 0)
     common.setup_jax(_CACHE.value, only_cpu=wanted is not None or has_crew)
-    hosts.start(_HOSTS.value)
+    hosts.start_hosts(_HOSTS.value)
     if _DRY_RUN.value:
         return DRY_RUNS[wanted.kind if wanted else "here"](wanted, config, _EFFORT.value)
     study = hosts.agree(lambda: make_study(config), about)
@@ -168,7 +168,7 @@ def _run(study: "Study", has_crew: bool) -> int:
     crew = CREWS[_ON.value](_WORKERS.value, _CLUSTER.value, workdir) if has_crew else None
 
     def begins(study: "Study", resume: bool) -> None:
-        given = common.fields_of_user(common.value_of("config"))
+        given = common.fields_of_user(common.flag_value("config"))
         print(plan(study, crew.words if crew else "", given), flush=True)
         if resume:
             print(f"going on with the unfinished study in {workdir} (--overwrite starts anew)", flush=True)
@@ -182,5 +182,5 @@ def _run(study: "Study", has_crew: bool) -> int:
         if outcome["diverged"] and not was_finished:
             print(f"warning: {tables.divergence_warning(results, p)}", file=sys.stderr)
     if _REPORT.value:
-        common.write_report(results)
+        common.make_report(results)
     return 0

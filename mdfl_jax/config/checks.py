@@ -29,7 +29,7 @@ from mdfl_jax.config.sections import (
     Experiment,
     NetworkConfig,
     check_members,
-    in_use,
+    entries_in_use,
     is_partial,
     is_proximal,
     numbers_in,
@@ -57,7 +57,7 @@ from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
-from mdfl_jax.storage.study_files import MODELS as FOLDER
+from mdfl_jax.storage.study_files import MODEL_FOLDER
 from mdfl_jax.tasks import TASKS
 
 OWN, MEAN = "own", "mean"  # where each client starts: with its own checkpoint, or all with their mean
@@ -314,10 +314,10 @@ def names_saved(text: str) -> bool:
 
 def _is_saved(path: Path) -> bool:
     """Tell whether a file holds checkpoints. A file of this package's layout that cannot be read is one, too."""
-    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == MODEL_FOLDER)
 
 
-def notes(experiment: Experiment, num_samples: int) -> Iterator[str]:
+def config_notes(experiment: Experiment, num_samples: int) -> Iterator[str]:
     """Yield a line for each field whose value is allowed, and probably not what is meant (`Section.notes`)."""
     for kind in sections():
         for path, is_noted, why in kind.of(experiment).notes(experiment, num_samples):
@@ -336,7 +336,11 @@ def idle(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for part, is_ignored, why in _ignored(experiment):
         if is_ignored:
             off.setdefault(part, why)
-    used = {f"{of.section}.{n}": each for of, _, own in in_use(experiment) for n, each in fields_of(type(own)).items()}
+    used = {
+        f"{of.section}.{n}": each
+        for of, _, own in entries_in_use(experiment)
+        for n, each in fields_of(type(own)).items()
+    }
     for path, each, value in _fields(experiment):
         declared = used.get(path, each)
         part = declared.metadata.get("part", "")
@@ -508,7 +512,7 @@ def varied(text: str) -> tuple[str, ...]:
     """Parse the field `vary`: 'all', streams separated by spaces or commas, or 'all but' and streams.
 
     Returns:
-      The streams that follow the seed, in the order of `mdfl_jax.core.rng.SOURCES`.
+      The streams that follow the seed, in the order of `mdfl_jax.core.rng.SEED_STREAMS`.
 
     Raises:
       UserError: If a stream is unknown or given twice, or if none is named. The message has the known ones.
@@ -519,17 +523,19 @@ def varied(text: str) -> tuple[str, ...]:
     ('partition', 'placement', 'init', 'mobility', 'link', 'cost', 'evaluation')
     """
     if text.strip() == "all":
-        return rng.SOURCES
+        return rng.SEED_STREAMS
     words = text.replace(",", " ").split()
     but = words[:2] == ["all", "but"]
     names = words[2:] if but else words
     for name in names:
-        if name not in rng.SOURCES:
-            raise UserError(f"vary is {text!r}: {unknown_name('stream', name, rng.SOURCES)}; or all, or all but STREAM")
+        if name not in rng.SEED_STREAMS:
+            raise UserError(
+                f"vary is {text!r}: {unknown_name('stream', name, rng.SEED_STREAMS)}; or all, or all but STREAM"
+            )
     if not names or len(set(names)) < len(names):
         what = "names a stream twice" if names else "names no stream"
-        raise UserError(f"vary is {text!r}, which {what}; known: all, all but STREAM, {', '.join(rng.SOURCES)}")
-    return tuple(name for name in rng.SOURCES if (name in names) != but)
+        raise UserError(f"vary is {text!r}, which {what}; known: all, all but STREAM, {', '.join(rng.SEED_STREAMS)}")
+    return tuple(name for name in rng.SEED_STREAMS if (name in names) != but)
 
 
 def check_vary(experiment: Experiment) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema, task_of
+from mdfl_jax.config.sections import Experiment, effective, entries_in_use, flat, schema, task_of
 from mdfl_jax.core.errors import UserError, errors_about, unknown_name
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
 from mdfl_jax.core.papers import SOFTWARE, Citations, citations_of, papers, united
 from mdfl_jax.core.section import switches_of
 from mdfl_jax.core.sweep_text import labels_of, show, split_axes
-from mdfl_jax.data.sources import PUBLIC, SOURCES
-from mdfl_jax.mobility.registry import OWN, world_in
+from mdfl_jax.data.sources import SOURCES, WELL_KNOWN
+from mdfl_jax.mobility.registry import OWN_WORLD, world_in
 from mdfl_jax.mobility.rule import PROGRAMS
 
 OF_A_POINT = ("use", "vary", "held_seed")  # the fields outside of sections in which points may differ
@@ -189,7 +189,7 @@ def static_settings(experiment: Experiment) -> Experiment:
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
-        return replace_all(key, {"network.mobility": "", "network.world": OWN, "network.contact": ""})
+        return replace_all(key, {"network.mobility": "", "network.world": OWN_WORLD, "network.contact": ""})
     # The mobility rules of one world share a program. Contact lists do not: they differ in length.
     world = PROGRAMS[world_in(experiment)]
     if world == "contacts":
@@ -213,8 +213,8 @@ def to_cite(points: Iterable[Point]) -> Citations:
 
 def _of_point(point: Point) -> Iterator[Citations]:
     """Yield what each entry cites that a point uses."""
-    for family, name, _ in in_use(point.experiment):
+    for family, name, _ in entries_in_use(point.experiment):
         yield citations_of(family.registry.member(name).cite, f"{family.registry.kind} {name}")
     data = point.experiment.data.name
-    cite = SOURCES.member(data).cite if data in SOURCES else PUBLIC.get(data.removeprefix("tfds:"), "")
+    cite = SOURCES.member(data).cite if data in SOURCES else WELL_KNOWN.get(data.removeprefix("tfds:"), "")
     yield citations_of(cite, f"data {data}")

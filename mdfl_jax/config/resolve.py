@@ -85,7 +85,7 @@ def check_key(path: str) -> dataclasses.Field:
     return fields[path]
 
 
-def check_value(path: str, value: Any) -> Any:
+def checked_value(path: str, value: Any) -> Any:
     """Return a value in the type of its field, after checking its bounds. None is kept for an entry's number.
 
     Raises:
@@ -134,7 +134,7 @@ def parse_text(path: str, text: str) -> Any:
             value = tuple(int(item) for item in re.split("[x,]", text.strip("() ").removesuffix(",")))
     except (ValueError, KeyError):
         raise UserError(f"{path} is {text!r}; it must be {_in_words(kind)}") from None
-    return check_value(path, value)
+    return checked_value(path, value)
 
 
 def _typed(path: str, kind: Any, value: Any) -> Any:
@@ -205,7 +205,7 @@ def _movable(experiment: Experiment) -> Experiment:
     with contextlib.suppress(UserError):  # what is wrong with a sweep is said where it is read
         axes = split_axes(experiment.sweep).items()
         first = dict(pair for paths, values in axes for pair in zip(paths, values[0]) if pair[0] in fields)
-        return replace_all(experiment, {path: check_value(path, text) for path, text in first.items()})
+        return replace_all(experiment, {path: checked_value(path, text) for path, text in first.items()})
     return experiment
 
 
@@ -236,7 +236,7 @@ def as_config(config: Config) -> ConfigDict:
     import_used(config)
     found = default_config()
     for path, value in flat(config).items():  # its keys may be dotted paths already
-        _set(found, path, check_value(path, value))
+        _set(found, path, checked_value(path, value))
     return found
 
 
@@ -317,12 +317,12 @@ def folder() -> Path:
     return package / "shipped" / "configs"
 
 
-def names() -> list[str]:
+def study_names() -> list[str]:
     """Return the names of the shipped studies, which are those of their files."""
     return sorted(path.stem for path in folder().glob("*.py") if path.stem != "__init__")
 
 
-def find(word: str) -> str:
+def find_config(word: str) -> str:
     """Return the config file of a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
 
     Raises:
@@ -331,17 +331,17 @@ def find(word: str) -> str:
     name, colon, argument = word.partition(":")
     if os.path.exists(name) and not os.path.isdir(name):
         return word
-    if name in names():
+    if name in study_names():
         return str(folder() / f"{name}.py") + colon + argument
     stem = Path(name).stem
-    near = f"the shipped study is named {stem}" if stem in names() else unknown_name("study", stem, names())
+    near = f"the shipped study is named {stem}" if stem in study_names() else unknown_name("study", stem, study_names())
     raise UserError(f"--config={word}: there is no such file; {near}; a file is given by its path, as in ./my_study.py")
 
 
-def files_of(text: str) -> list[str]:
+def used_files(text: str) -> list[str]:
     """Parse the field `use`: paths, separated by commas.
 
-    >>> files_of("my_rule.py, ../rules/other.py")
+    >>> used_files("my_rule.py, ../rules/other.py")
     ['my_rule.py', '../rules/other.py']
     """
     return [path.strip() for path in text.split(",") if path.strip()]
@@ -359,13 +359,13 @@ def import_used(config: Mapping[str, Any] | ConfigDict) -> None:
     text = config.get("use", "") if isinstance(config, Mapping | ConfigDict) else ""
     if not isinstance(text, str):
         raise UserError(f"use is {text!r}; it must be a text, the paths of files separated by commas")
-    for path in files_of(text):
+    for path in used_files(text):
         import_given(path)
 
 
 def add_used_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) -> None:
     """Add files to the field `use` of a configuration, in place. Files that it names already stay where they are."""
     if added := list(files):
-        text = ",".join(dict.fromkeys([*files_of(config.get("use", "")), *added]))
+        text = ",".join(dict.fromkeys([*used_files(config.get("use", "")), *added]))
         with config.unlocked() if isinstance(config, ConfigDict) else contextlib.nullcontext():
             config["use"] = text

@@ -30,7 +30,7 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import BOUNDARIES, KNOWLEDGE, MOBILITIES, WORLDS, Movement
-from mdfl_jax.mobility.registry import OWN, movement_of, world_in
+from mdfl_jax.mobility.registry import OWN_WORLD, movement_of, world_in
 from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
@@ -42,7 +42,7 @@ from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.networks.wrappers.participation import PICK_DIRECTIONS
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
 from mdfl_jax.tasks.gradients import MAPPINGS
@@ -104,7 +104,9 @@ class NetworkConfig:
     mobility: str = _of_places(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
-    world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS), part="world")
+    world: str = field(
+        OWN_WORLD, "where clients move; auto: in the rule's own world", names=(OWN_WORLD, *WORLDS), part="world"
+    )
     contact: str = _of_places(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
@@ -317,7 +319,7 @@ class AlgorithmConfig:
         "both_ways",
         "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
         "(both_ways), or only the picked one (one_way), as in pame",
-        names=PICKS,
+        names=PICK_DIRECTIONS,
         part="picks",
     )
     statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)
@@ -580,7 +582,7 @@ _FAMILIES = (
 )
 
 
-def families() -> tuple[Family, ...]:
+def entry_registries() -> tuple[Family, ...]:
     """Return the registries of entries: of the whole configuration, and of sections that lie in one file."""
     return (*_FAMILIES, *(family for kind in sections() for family in kind.FAMILIES))
 
@@ -596,7 +598,9 @@ def schema() -> type[Experiment]:
     Raises:
       UserError: If two entries declare a number of the same name with different types, or one traced and one static.
     """
-    members = tuple((family, name, family.registry.numbers(name)) for family in families() for name in family.registry)
+    members = tuple(
+        (family, name, family.registry.numbers(name)) for family in entry_registries() for name in family.registry
+    )
     key = (*members, *sections())
     if key not in _schemas:
         own = _own_fields(members)
@@ -642,7 +646,7 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     """Return the numbers of an entry: the values that the configuration sets, else the entry's own defaults."""
-    family = next(family for family in families() if family.registry is registry)
+    family = next(family for family in entry_registries() if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
         return resolved(member, experiment.algorithm.compressor, values, experiment.algorithm.aggregation)
@@ -694,9 +698,9 @@ def is_proximal(experiment: Experiment) -> bool:
     return algorithm_numbers(experiment).proximal > 0
 
 
-def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
+def entries_in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     """Yield each entry that a configuration uses, with its registry and its numbers."""
-    for family in families():
+    for family in entry_registries():
         name = family.used(experiment, attrgetter(family.field)(experiment))
         if name in family.registry:
             yield family, name, numbers_in(experiment, family.registry, name)
@@ -709,7 +713,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
     """
     found = {
         f"{family.section}.{name}": getattr(numbers, name)
-        for family, _, numbers in in_use(experiment)
+        for family, _, numbers in entries_in_use(experiment)
         for name in fields_of(type(numbers))
     }
     return found if experiment.network.graph else {"network.world": world_in(experiment), **found}
@@ -738,14 +742,16 @@ def check_members(experiment: Experiment) -> None:
     Raises:
       UserError: If a number is not allowed. The message names the numbers and their values.
     """
-    for family, name, numbers in in_use(experiment):
+    for family, name, numbers in entries_in_use(experiment):
         numbers.validate(f"{family.section}.")
         numbers.check(setting_of(experiment, name))
 
 
 def member_notes(experiment: Experiment) -> list[str]:
     """Return the warnings of the entries in use about settings that are probably not intended, one line for each."""
-    return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
+    return [
+        note for _, name, numbers in entries_in_use(experiment) for note in numbers.notes(setting_of(experiment, name))
+    ]
 
 
 @switch

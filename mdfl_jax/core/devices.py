@@ -61,7 +61,7 @@ KINDS = {
 }
 
 
-class Target(NamedTuple):
+class TargetDevices(NamedTuple):
     """The devices that programs are compiled for.
 
     Attributes:
@@ -84,10 +84,10 @@ class Target(NamedTuple):
         return self.kind is None
 
 
-_aimed: Target | None = None
+_aimed: TargetDevices | None = None
 
 
-def current() -> Target:
+def current() -> TargetDevices:
     """Return the target set by `aimed_at`, or the local devices."""
     return _aimed or _at_hand()
 
@@ -186,7 +186,7 @@ def _is_without_device() -> bool:
     return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, _NODES))
 
 
-def _at_hand() -> Target:
+def _at_hand() -> TargetDevices:
     try:
         found = jax.devices() if hosts.many() > 1 else jax.local_devices()
     except (RuntimeError, AssertionError) as error:  # JAX asserts that one of the platforms is present
@@ -200,11 +200,11 @@ def _at_hand() -> Target:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jax.local_device_count()
     else:
         memory = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", UNKNOWN_MEMORY)
-    return Target(name, "gpu" if name in ("cuda", "rocm") else name, found, memory)
+    return TargetDevices(name, "gpu" if name in ("cuda", "rocm") else name, found, memory)
 
 
 @contextlib.contextmanager
-def aimed_at(target: Target) -> Iterator[None]:
+def aimed_at(target: TargetDevices) -> Iterator[None]:
     """Compile programs for ``target`` inside this context manager.
 
     JAX caches traces for each function object, so a function that was traced for another target must be built anew.

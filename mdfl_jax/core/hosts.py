@@ -48,7 +48,7 @@ def is_first() -> bool:
     return _index == 0
 
 
-def start(given: str) -> None:
+def start_hosts(given: str) -> None:
     """Start JAX's distributed runtime, before JAX looks for devices.
 
     Args:

@@ -135,10 +135,10 @@ def known_seeds(statistic: Mapping[str, Any]) -> int:
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
 
-def number(value: Any) -> float:
+def parsed_number(value: Any) -> float:
     """Return a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
 
-    >>> [number(0.5), number(None), number("-inf")]
+    >>> [parsed_number(0.5), parsed_number(None), parsed_number("-inf")]
     [0.5, nan, -inf]
     """
     return math.nan if value is None else float(value)

@@ -76,7 +76,7 @@ def _digest(path: str, changed: int, size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def joined(digests: Collection[str]) -> str:
+def joined_digest(digests: Collection[str]) -> str:
     """Return one digest of several, in any order; a single one stays as it is."""
     few = sorted(digests)
     return few[0] if len(few) == 1 else hashlib.sha256(" ".join(few).encode()).hexdigest()[:16]
@@ -91,7 +91,7 @@ def digests(files: Iterable[str]) -> dict[str, str]:
     for file in files:
         if os.path.isfile(file):
             by_name.setdefault(os.path.basename(file), set()).add(digest_of(file))
-    return {name: joined(of_name) for name, of_name in by_name.items()}
+    return {name: joined_digest(of_name) for name, of_name in by_name.items()}
 
 
 def digest_of_code(members: Iterable[Any]) -> str:
@@ -291,7 +291,7 @@ def located(text: str, function: Any) -> str:
     return f"{shown(code.co_filename)}:{code.co_firstlineno}: {text}" if code and is_own(code.co_filename) else text
 
 
-def words(error: BaseException) -> str:
+def error_words(error: BaseException) -> str:
     """Return the type and the message of an error in one line."""
     if isinstance(error, UserError):
         return str(error)
@@ -323,7 +323,7 @@ def errors_in_one_line() -> Iterator[None]:
         raise
     except Exception as error:  # a user's file may raise anything
         if where := place(error):
-            raise UserError(f"{where}: {words(error)}") from error
+            raise UserError(f"{where}: {error_words(error)}") from error
         raise
 
 
@@ -361,5 +361,5 @@ def import_file(path: str) -> None:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a user's file may raise anything, and may call sys.exit
         del sys.modules[name]
-        raise UserError(f"{place(error) or shown(whole)}: {words(error)}") from error
+        raise UserError(f"{place(error) or shown(whole)}: {error_words(error)}") from error
     _imported[whole] = version

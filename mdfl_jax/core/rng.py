@@ -43,12 +43,12 @@ Stream = Literal[
 STREAMS: tuple[str, ...] = get_args(Stream)
 OF_BATCHES = ("algorithm", "augmentation", "dropout", "epochs")
 """The streams that are folded from the key of a round's minibatches; they follow the stream "batch"."""
-SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
+SEED_STREAMS = tuple(name for name in STREAMS if name not in OF_BATCHES)
 """The streams that are folded from the seed itself."""
 
 
 def source_of(name: str) -> str:
-    """Return the stream of `SOURCES` from which a stream is folded."""
+    """Return the stream of `SEED_STREAMS` from which a stream is folded."""
     return "batch" if name in OF_BATCHES else name
 
 

@@ -287,7 +287,7 @@ def take_steps(
     return carry, output
 
 
-def in_order(tree: Any) -> Any:
+def in_axis_order(tree: Any) -> Any:
     """Ask the compiler to store all leaves in the order of their axes, as arguments and results of programs are."""
 
     def leaf(x: jax.Array) -> jax.Array:

@@ -225,8 +225,8 @@ class Scoring(NamedTuple):
         own test samples; None if the task has no such samples.
       labels_here: (clients) -> [N, C] the number of samples of each label in the region of each client; None if the
         samples of clients do not depend on places.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: models are
-        always evaluated on all test samples.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.ScoredPart`; None: models
+        are always evaluated on all test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
     """

@@ -64,7 +64,7 @@ def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, pl
     return jax.vmap(jax.vmap(of_sample, (None, 0)))(client, place)
 
 
-def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:
+def show_views(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:
     """Make the drawn views of samples.
 
     A CPU gathers single pixels. An accelerator is slow at this, so it gathers whole images and picks rows and columns

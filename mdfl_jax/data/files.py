@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import words
+from mdfl_jax.core.own_files import error_words
 from mdfl_jax.core.tables import Rows
 from mdfl_jax.storage.disk import check_npz
 from mdfl_jax.storage.given import LARGE, at_line, open_file
@@ -36,8 +36,10 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
         raise error if extra or str(error).startswith(where) else UserError(f"{where}: {error}") from None
     except Exception as error:
         if extra and isinstance(error, ImportError):
-            raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'") from error
-        what = f"cannot be read{place and ' from '}{place} ({words(error)})"
+            raise UserError(
+                f"{where}: {error_words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'"
+            ) from error
+        what = f"cannot be read{place and ' from '}{place} ({error_words(error)})"
         raise UserError(f"{where}: {what}{allowed and '; allowed: '}{allowed}") from error
 
 

@@ -54,12 +54,12 @@ from mdfl_jax.core.types import (
     Task,
 )
 from mdfl_jax.exchange.active import computed_by, heard_links, in_round, links_of_active
-from mdfl_jax.metrics.declare import check_metrics, metrics_of
+from mdfl_jax.metrics.declare import check_metrics, list_metrics
 from mdfl_jax.metrics.evaluation import (
     Evaluation,
+    MetricRows,
     Records,
     RoundView,
-    Rows,
     Sample,
     Sums,
     add_round,
@@ -73,11 +73,10 @@ from mdfl_jax.metrics.evaluation import (
     rows_without_round,
 )
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.sampling import check as check_sample
-from mdfl_jax.metrics.sampling import everyone, is_sampled, metrics_of_sample, sampled_scores
+from mdfl_jax.metrics.sampling import check_sampling, everyone, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs import LinkLoad, probe
-from mdfl_jax.tasks.scoring import MANY
+from mdfl_jax.tasks.scoring import MANY_MODELS
 
 _NEEDS = {
     "adjacency": "links between clients",
@@ -198,7 +197,7 @@ class Simulation:
         task, network, schedule = self.task, self.network, self.schedule
         of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.hooks.counted is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
-        metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
+        metrics = list_metrics(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
         positions, limit_mib = schedule.record_positions, schedule.record_mib
         return choose_records(metrics, task.num_clients, schedule.rounds, positions, limit_mib)
@@ -253,7 +252,7 @@ class Simulation:
             state = sharding.everywhere(self.network.init, hparams.network, key, held)
         return state, self._facts(clients, state)
 
-    def begin(self, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, Rows]:
+    def begin(self, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, MetricRows]:
         """Return the state before the first round, and the sums and rows that its evaluation reads.
 
         Args:
@@ -283,7 +282,7 @@ class Simulation:
 
     def rounds(
         self, data: Any, hparams: Hparams, key: jax.Array, clients: Any, carry: Carry
-    ) -> tuple[Carry, Sums, Rows]:
+    ) -> tuple[Carry, Sums, MetricRows]:
         """Compute ``eval_every`` rounds. The rounds of a run that has stopped or diverged are only counted.
 
         Args:
@@ -297,20 +296,20 @@ class Simulation:
         """
         schedule, num_clients, mesh = self.schedule, self.num_clients, self.mesh
 
-        def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
+        def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], MetricRows]:
             carry, sums, rows = self.one_round(data, hparams, key, state[0]._replace(clients=clients), state[1])
             if self.alone and mesh is None:  # else the loop copies large models to another layout
-                carry = carry._replace(algorithm=sharding.in_order(carry.algorithm))
+                carry = carry._replace(algorithm=sharding.in_axis_order(carry.algorithm))
             return (carry._replace(clients=None), sums), rows
 
-        def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
+        def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], MetricRows]:
             carry, sums = state
             rows = rows_without_round(self.by_round, self.network, hparams.network, carry.network, num_clients)
             return (carry._replace(round=carry.round + 1), sums), rows
 
         has_diverged = carry.divergence.is_there
 
-        def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], Rows]:
+        def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], MetricRows]:
             stop_state = state[0].stop_state
             if stop_state is None and mesh is None:
                 return go(state)
@@ -318,11 +317,11 @@ class Simulation:
             with sharding.tracing_over(mesh):
                 return sharding.choose(ended, hold, go, state)
 
-        def all_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], Rows]:
+        def all_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], MetricRows]:
             start = (carry, no_sums(self.metrics, self.network))
             return jax.lax.scan(body, start, None, length=schedule.eval_every)
 
-        def no_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], Rows]:
+        def no_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], MetricRows]:
             after, rows = hold((carry, no_sums(self.metrics, self.network)))
             carry = after[0]._replace(round=carry.round + schedule.eval_every)
             return (carry, after[1]), jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.eval_every, *x.shape)), rows)
@@ -333,7 +332,7 @@ class Simulation:
             (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, carry)
         return self._settle(carry), sums, no_rows(self.metrics, num_clients) | rows
 
-    def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: Rows) -> Metrics:
+    def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: MetricRows) -> Metrics:
         """Evaluate the models of a run and compute all metrics.
 
         Before the first round, it evaluates the models of all clients although they are equal. So one program serves
@@ -413,7 +412,7 @@ class Simulation:
         rest = rest.replace({name: x.reshape(-1, *x.shape[2:]) for name, x in by_round(rest).items()})
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), as_history(start, 0), rest)
 
-    def _first(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, Rows]:
+    def _first(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, MetricRows]:
         clients, model = self.draw(data, hparams, key)
         carry, sums, rows = self.begin(hparams, model, self.world(hparams, key, clients)[0])
         return self._settle(carry._replace(clients=clients)), sums, rows
@@ -426,7 +425,7 @@ class Simulation:
 
     def one_round(
         self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
-    ) -> tuple[Carry, Sums, Rows]:
+    ) -> tuple[Carry, Sums, MetricRows]:
         """Compute one round: the network's links, then the algorithm, then whether the run has diverged or stops.
 
         Args:
@@ -593,7 +592,7 @@ class Simulation:
         if schedule.global_only:
             unknown = jnp.full(num_clients, jnp.nan, jnp.float32)
             return Score(unknown, unknown), task.evaluate(data, clients, one), None
-        if (task.scoring.in_turn or num_clients < MANY) and self.mesh is None:
+        if (task.scoring.in_turn or num_clients < MANY_MODELS) and self.mesh is None:
             # One loop evaluates clients and judged model, so that it is compiled once. From MANY models on, the loop
             # computes groups of models, which one more model would change.
             both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
@@ -719,7 +718,7 @@ def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Sche
         raise UserError(
             f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
         )
-    check_sample(schedule, task)
+    check_sampling(schedule, task)
 
 
 def check_needs(

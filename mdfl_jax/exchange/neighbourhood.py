@@ -24,7 +24,7 @@ from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTrait
 from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screened
 
 _AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
-LARGE = 2**28  # the same on accelerators
+LARGE_ON_ACCELERATORS = 2**28  # the same on accelerators
 FEW_ROWS = 32  # up to 32 rows are sorted and added one by one; more rows by the compiler's own sort and sum
 
 
@@ -247,7 +247,7 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
             return jax.tree.map(lambda x: x[0], unravel(vector[None])), told
 
         size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sent)) // num_clients * links.adjacency.shape[1]
-        at_once = max(_AT_ONCE.get(backend(), LARGE) // max(size, 1), 1)
+        at_once = max(_AT_ONCE.get(backend(), LARGE_ON_ACCELERATORS) // max(size, 1), 1)
         return jax.lax.map(of_client, rows, batch_size=min(at_once, rows[2][1].shape[0]))
 
     return by_rows(of_rows, (heard.own, heard.lies, links_of, rest), whole)

@@ -32,4 +32,4 @@ from mdfl_jax.core.metric import (
     Metric,
 )
 from mdfl_jax.metrics.built_in.every_study import BUILT_IN
-from mdfl_jax.metrics.declare import METRICS, asked_for, metric, metrics_of
+from mdfl_jax.metrics.declare import METRICS, asked_for, list_metrics, metric

@@ -73,7 +73,7 @@ def asked_for(text: str) -> tuple[str, ...]:
     return names
 
 
-def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[Metric, ...]:
+def list_metrics(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[Metric, ...]:
     """List the metrics of a simulation.
 
     Args:

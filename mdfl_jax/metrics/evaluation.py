@@ -25,7 +25,7 @@ from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
 RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
 _MIB = 2**20
 
-Rows = dict[str, jax.Array]  # by the name of the metric, [rounds, ...]
+MetricRows = dict[str, jax.Array]  # by the name of the metric, [rounds, ...]
 
 
 class RoundView(NamedTuple):
@@ -319,7 +319,7 @@ def _row(metric: Metric, view: RoundView, num_clients: int) -> jax.Array:
     return value if metric.still is None else value.astype(metric.rows.dtype)
 
 
-def rows_of_round(metrics: Sequence[Metric], view: RoundView, num_clients: int) -> Rows:
+def rows_of_round(metrics: Sequence[Metric], view: RoundView, num_clients: int) -> MetricRows:
     """Compute the values of one round.
 
     Args:
@@ -336,7 +336,9 @@ def rows_of_round(metrics: Sequence[Metric], view: RoundView, num_clients: int) 
     return {metric.name: _row(metric, view, num_clients) for metric in metrics}
 
 
-def rows_without_round(metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int) -> Rows:
+def rows_without_round(
+    metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int
+) -> MetricRows:
     """Compute the values in the place of a round that is not run, since the stop rule has ended the run.
 
     Args:
@@ -355,7 +357,7 @@ def rows_without_round(metrics: Sequence[Metric], network: Network, params: Any,
     return {m.name: _row(m, view, num_clients) if m.still is None else filled(m) for m in metrics}
 
 
-def rows_before(metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int) -> Rows:
+def rows_before(metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int) -> MetricRows:
     """Return the rows before the first round: one of the metrics that read only the state, none of the others.
 
     Args:
@@ -369,7 +371,7 @@ def rows_before(metrics: Sequence[Metric], network: Network, params: Any, state:
     return {m.name: rows[m.name][None] if m.still is None else rows[m.name][None][:0] for m in metrics}
 
 
-def no_rows(metrics: Sequence[Metric], num_clients: int) -> Rows:
+def no_rows(metrics: Sequence[Metric], num_clients: int) -> MetricRows:
     """Return [0, ...] for each metric with one value a round, for those of which nothing is recorded."""
     return {m.name: jnp.zeros(m.dims(num_clients)) for m in metrics if m.by_round and m.each_round}
 

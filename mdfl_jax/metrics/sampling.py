@@ -19,13 +19,13 @@ from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import ClientParams, Schedule, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
-from mdfl_jax.tasks.scoring import GROUPS
+from mdfl_jax.tasks.scoring import SAMPLE_GROUPS
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation
 
 FEWEST_CLIENTS = 4  # two of each kind, mobile and static: fewer have no variance
-FEWEST_SAMPLES = GROUPS
+FEWEST_SAMPLES = SAMPLE_GROUPS
 
 
 def is_sampled(schedule: Schedule) -> bool:
@@ -33,7 +33,7 @@ def is_sampled(schedule: Schedule) -> bool:
     return schedule.eval_clients > 0 or schedule.eval_samples > 0
 
 
-def check(schedule: Schedule, task: Task) -> None:
+def check_sampling(schedule: Schedule, task: Task) -> None:
     """Check that a sample can be drawn, if the schedule asks for one.
 
     Raises:
@@ -176,7 +176,7 @@ def half_width(clients: int, samples: int, errors: np.ndarray) -> float:
       errors: [2] the standard errors by the sample of clients and by the part of the test samples.
     """
     variances = np.square(np.asarray(errors, np.float64))
-    freedom = np.array([max(clients - 2, 1), max(GROUPS - 1, 1)])
+    freedom = np.array([max(clients - 2, 1), max(SAMPLE_GROUPS - 1, 1)])
     total = float(variances.sum())
     if not total > 0:
         return total  # 0, or NaN of models that are not finite

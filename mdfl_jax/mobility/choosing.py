@@ -46,7 +46,7 @@ from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, hist
 from mdfl_jax.mobility.meeting import MetNumbers, met_enough
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind
 
-NEVER = -1
+NOT_SEEN = -1
 LARGEST = 4096  # clients on the grid; who met whom when takes 4 N N bytes
 
 
@@ -55,10 +55,10 @@ class StrategyNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that the memory of all clients fits: `LARGEST` clients."""
-        check_size(setting, LARGEST, "each client remembers whom it met when, or what it saw")
+        check_num_clients(setting, LARGEST, "each client remembers whom it met when, or what it saw")
 
 
-def check_size(setting: Setting, most: int, why: str) -> None:
+def check_num_clients(setting: Setting, most: int, why: str) -> None:
     """Check that there are at most so many clients.
 
     Raises:
@@ -111,12 +111,12 @@ class Sight(NamedTuple):
       round: [] int32, rounds moved so far.
       world: the map; a strategy that reads more of it uses more knowledge than its client has.
       unknown: [] float32, how many static clients the client does not know.
-      ground: [L] int32, rounds since each point was in range of the client; `NEVER` if it never was. None unless the
+      ground: [L] int32, rounds since each point was in range of the client; `NOT_SEEN` if it never was. None unless the
         client explores.
       near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
       around: [L] -> [K], sums values of points over those in range of each candidate.
       difference: [N] float32, the distance between the client's own model and the model of each known static client,
-        when the client last received it (the norm of the difference of all parameters). `NEVER` if it has received
+        when the client last received it (the norm of the difference of all parameters). `NOT_SEEN` if it has received
         none. None unless the strategy compares.
       plan: what the strategy prepared; None if it prepares nothing.
       numbers: the numbers of the strategy.
@@ -151,20 +151,20 @@ Choose = Callable[[jax.Array, Sight], jax.Array]
 Prepare = Callable[[jax.Array, GridWorld, Sites], Any]
 
 
-class Memory(NamedTuple):
+class StrategyState(NamedTuple):
     """The clients, and what they remember. It is the state of a strategy.
 
     Attributes:
       clients: the clients on the map: where they are, and the points for which they are heading.
       round: [] int32, rounds moved so far.
-      last: [N, N] int32, the round after whose movement client i was last in range of client j; `NEVER`.
+      last: [N, N] int32, the round after whose movement client i was last in range of client j; `NOT_SEEN`.
       ties: data of the key that breaks ties among cluster centres; all clients share it.
       sites: the candidates, if they are the same for all clients and rounds, as with an oracle.
       plan: what the strategy prepared for them.
       ground: [N, L] int32, the round after whose movement each candidate point was last in range of each client;
-        `NEVER`. None unless clients explore.
+        `NOT_SEEN`. None unless clients explore.
       differs: [N, N] float32, the distance of client i's model from that of static client j when i last heard it;
-        `NEVER`. None unless the strategy compares.
+        `NOT_SEEN`. None unless the strategy compares.
       body: how clients move in their world between points of the map; None on the grid, where they stand at points.
     """
 
@@ -210,14 +210,14 @@ class Terrain(NamedTuple):
     chart: Callable[[Any, Any], GridWorld]
     points: Callable[[GridWorld], int]
     first: Callable[[Any, GridWorld], GridClient]
-    stand: Callable[[Any, Memory], tuple[GridClient, jax.Array]]
+    stand: Callable[[Any, StrategyState], tuple[GridClient, jax.Array]]
     centres: Callable[[GridWorld, jax.Array, jax.Array], jax.Array]
     around: Callable[[GridWorld, jax.Array], jax.Array]
     anywhere: Callable[[jax.Array, GridWorld, jax.Array], jax.Array]
     keys: Callable[[jax.Array], tuple[jax.Array, Any]]
-    go: Callable[[Any, Any, Memory, jax.Array], Memory]
-    position: Callable[[Any, Memory], jax.Array]
-    path: Callable[[Any, Memory], Path] | None = None
+    go: Callable[[Any, Any, StrategyState, jax.Array], StrategyState]
+    position: Callable[[Any, StrategyState], jax.Array]
+    path: Callable[[Any, StrategyState], Path] | None = None
     warm_up: Callable[[Any], jax.Array] | None = None
 
 
@@ -315,7 +315,7 @@ class Movers:
         (place,) = jnp.nonzero(chosen, size=count, fill_value=0)
         return Sites(place.astype(jnp.int32), jnp.arange(count) < jnp.sum(chosen))
 
-    def remember(self, world: Any, memory: Memory) -> Memory:
+    def remember(self, world: Any, memory: StrategyState) -> StrategyState:
         """Note who and what is in range, after the movement of a round or before the first one."""
         chart, location = self.terrain.chart(world, memory.body), memory.clients.location
         last, ground = now_near(chart, location, memory.last, memory.round, self.tells(world)), memory.ground
@@ -324,20 +324,20 @@ class Movers:
             ground = jnp.where(seen, memory.round, ground)
         return memory._replace(last=last, ground=ground)
 
-    def init(self, key: jax.Array, world: Any) -> Memory:
+    def init(self, key: jax.Array, world: Any) -> StrategyState:
         """Begin, and move for the rounds of the warm-up of the world."""
         body, count, prepare = self.terrain.begin(world), world.start.shape[0], self.strategy.prepare
         chart = self.terrain.chart(world, body)
         sites = self.find(chart, key, ~world.is_mobile) if self.oracle else None
-        memory = Memory(
+        memory = StrategyState(
             clients=self.terrain.first(world, chart),
             round=jnp.int32(0),
-            last=jnp.full((count, count), NEVER, jnp.int32),
+            last=jnp.full((count, count), NOT_SEEN, jnp.int32),
             ties=jax.random.key_data(key),
             sites=sites,
             plan=prepare(key, chart, sites) if prepare and sites else None,
-            ground=jnp.full((count, self.terrain.points(chart)), NEVER, jnp.int32) if self.explores else None,
-            differs=jnp.full((count, count), NEVER, jnp.float32) if self.strategy.compares else None,
+            ground=jnp.full((count, self.terrain.points(chart)), NOT_SEEN, jnp.int32) if self.explores else None,
+            differs=jnp.full((count, count), NOT_SEEN, jnp.float32) if self.strategy.compares else None,
             body=body,
         )
         start = self.remember(world, memory)
@@ -346,7 +346,7 @@ class Movers:
         warm = lambda i, memory: self.step(jax.random.fold_in(key, i), world, memory)  # noqa: E731
         return jax.lax.fori_loop(0, self.terrain.warm_up(world), warm, start)
 
-    def step(self, key: jax.Array, world: Any, memory: Memory) -> Memory:
+    def step(self, key: jax.Array, world: Any, memory: StrategyState) -> StrategyState:
         """Let the clients choose, and move them for one round."""
         key_choice, key_way = self.terrain.keys(key)
         clients, arrived = self.terrain.stand(world, memory)
@@ -354,11 +354,11 @@ class Movers:
         moved = self.terrain.go(key_way, world, memory._replace(clients=clients), chosen)
         return self.remember(world, moved._replace(round=memory.round + 1))
 
-    def destinations(self, key: jax.Array, world: Any, memory: Memory, arrived: jax.Array) -> jax.Array:
+    def destinations(self, key: jax.Array, world: Any, memory: StrategyState, arrived: jax.Array) -> jax.Array:
         """Let the clients that are due choose, one after the other: [N] int32 points for which all are heading."""
         chart, before = self.terrain.chart(world, memory.body), memory.clients.destination
         keys = per_client(key, world.start.shape[0])
-        met = (memory.last != NEVER) & ~world.is_mobile
+        met = (memory.last != NOT_SEEN) & ~world.is_mobile
         warm = met_enough(chart, jnp.sum(met, axis=1)) if self.knowledge == MET else jnp.full(before.shape, True)
         due = world.is_mobile & (~warm | self.strategy.replans | arrived)
         (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
@@ -379,7 +379,7 @@ class Movers:
         return jax.lax.fori_loop(0, jnp.sum(due), set_out, before)
 
     def sight(
-        self, key: jax.Array, chart: GridWorld, memory: Memory, index: jax.Array, destination: jax.Array
+        self, key: jax.Array, chart: GridWorld, memory: StrategyState, index: jax.Array, destination: jax.Array
     ) -> tuple[Sight, Sites]:
         """Return what a client knows when it chooses, and its candidates.
 
@@ -392,25 +392,25 @@ class Movers:
         """
         known, sites = ~chart.is_mobile, memory.sites
         if not self.oracle:
-            known &= memory.last[index] != NEVER
+            known &= memory.last[index] != NOT_SEEN
         if sites is None:
             ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
             sites = self.find(chart, ties, known)
         return look(self.terrain, chart, memory, index, destination, sites, known), sites
 
-    def heading(self, world: Any, memory: Memory) -> jax.Array:
+    def heading(self, world: Any, memory: StrategyState) -> jax.Array:
         """Return [N, 2], the places for which clients are heading, as `Mobility.destination`."""
         chart, (clients, arrived) = self.terrain.chart(world, memory.body), self.terrain.stand(world, memory)
         return jnp.where((world.is_mobile & ~arrived)[:, None], chart.grid[clients.destination], jnp.nan)
 
-    def centres(self, world: Any, memory: Memory) -> jax.Array:
+    def centres(self, world: Any, memory: StrategyState) -> jax.Array:
         """Return [N, 2], the places of the candidates of an oracle, as `Mobility.centres`."""
         assert memory.sites is not None
         chart, (place, valid) = self.terrain.chart(world, memory.body), memory.sites
         votes = jnp.zeros(self.terrain.points(chart), jnp.int32).at[place].max(valid.astype(jnp.int32))
         return centre_places(chart, votes)
 
-    def compare(self, memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
+    def compare(self, memory: StrategyState, heard: jax.Array, differences: jax.Array) -> StrategyState:
         """Note how much models differed from those that were heard, as `Mobility.compare`."""
         assert memory.differs is not None
         return memory._replace(differs=jnp.where(heard, differences, memory.differs))
@@ -425,7 +425,7 @@ def choosing(strategy: Strategy, terrain: Terrain, knowledge: str = ORACLE) -> M
       knowledge: what clients know of static clients, one of `mdfl_jax.mobility.rule.KNOWLEDGE`.
 
     Returns:
-      The mobility rule. Its state is a `Memory`.
+      The mobility rule. Its state is a `StrategyState`.
     """
     movers = Movers(strategy, terrain, knowledge)
     return Mobility(
@@ -445,7 +445,7 @@ def now_near(chart: GridWorld, location: jax.Array, last: jax.Array, now: jax.Ar
     place = chart.grid[location]
     near = within(place, place, chart.radius) & chart.is_mobile[:, None]  # static clients are at their first places
     last = jnp.where(near & ~chart.is_mobile, now, last)
-    told = lambda row: jnp.max(jnp.where((row & chart.is_mobile)[:, None], last, NEVER), axis=0)  # noqa: E731
+    told = lambda row: jnp.max(jnp.where((row & chart.is_mobile)[:, None], last, NOT_SEEN), axis=0)  # noqa: E731
     return jax.lax.cond(tells, lambda: jnp.maximum(last, jax.lax.map(told, near)), lambda: last)
 
 
@@ -469,7 +469,7 @@ def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
 def look(
     terrain: Terrain,
     chart: GridWorld,
-    memory: Memory,
+    memory: StrategyState,
     index: jax.Array,
     destination: jax.Array,
     sites: Sites,
@@ -496,7 +496,7 @@ def look(
     in_range = oracle | within(chart.grid[clients.location], own_place[None], chart.radius)[:, 0]
     others = chart.is_mobile & (numbers != index) & in_range
     told = oracle | (numbers == index)  # an oracle tells what the others have seen
-    ages = (memory.round - jnp.where(told[:, None], memory.last, NEVER)).astype(jnp.float32)
+    ages = (memory.round - jnp.where(told[:, None], memory.last, NOT_SEEN)).astype(jnp.float32)
     ground = None if memory.ground is None else memory.ground[index]
     return Sight(
         valid=sites.valid,
@@ -515,11 +515,11 @@ def look(
         num_mobile=jnp.sum(chart.is_mobile),
         round=memory.round,
         unknown=jnp.sum(~chart.is_mobile & ~known).astype(jnp.float32),
-        ground=None if ground is None else jnp.where(ground == NEVER, NEVER, memory.round - ground),
+        ground=None if ground is None else jnp.where(ground == NOT_SEEN, NOT_SEEN, memory.round - ground),
         world=chart,
         near=lambda values: near(sites.place, values[:, None])[:, 0],
         around=lambda values: terrain.around(chart, values)[sites.place],
-        difference=None if memory.differs is None else jnp.where(known, memory.differs[index], NEVER),
+        difference=None if memory.differs is None else jnp.where(known, memory.differs[index], NOT_SEEN),
         plan=memory.plan,
         numbers=chart.numbers,
     )
@@ -528,7 +528,7 @@ def look(
 # The grid: the map is the grid itself, and clients stand at its points.
 
 
-def _on_grid(key: None, world: GridWorld, memory: Memory, chosen: jax.Array) -> Memory:
+def _on_grid(key: None, world: GridWorld, memory: StrategyState, chosen: jax.Array) -> StrategyState:
     clients = memory.clients
     location = jax.vmap(partial(nearest_within, world))(clients.location, chosen)
     moved = only_mobile(world, clients, clients._replace(location=location, destination=chosen))

@@ -234,7 +234,7 @@ def is_dense(num_clients: int, points: int) -> bool:
     return num_clients * points <= LARGEST_DENSE
 
 
-def in_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) -> Any:
+def map_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) -> Any:
     """Map a function over rows, so many rows at once, and one chunk after another.
 
     Args:
@@ -245,7 +245,7 @@ def in_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) ->
     Returns:
       The results of all rows, stacked: leaves [N, ...].
 
-    >>> in_chunks(lambda x: x + 1, (jnp.arange(5),), 2).tolist()
+    >>> map_chunks(lambda x: x + 1, (jnp.arange(5),), 2).tolist()
     [1, 2, 3, 4, 5]
     """
     count = jax.tree.leaves(rows)[0].shape[0]
@@ -318,12 +318,12 @@ def _over_clients(
     if num_clients * points <= at_once:
         return jax.vmap(one)(keys, clients)
     if quick is None:
-        return in_chunks(one, (keys, clients), 1 if on_cpu else max(1, at_once // points))
+        return map_chunks(one, (keys, clients), 1 if on_cpu else max(1, at_once // points))
     draws = world.is_mobile & (clients.location == clients.destination)
     tries = jnp.where(draws, 0 if is_dense(num_clients, points) else TRIES, 0)
     order = jnp.argsort(~draws, stable=True)  # those that draw share their chunks, since a chunk waits for its last try
     rows = jax.tree.map(lambda leaf: leaf[order], (keys, clients, tries))
-    found = in_chunks(quick(world, plan), rows, max(1, at_once // math.isqrt(points)))
+    found = map_chunks(quick(world, plan), rows, max(1, at_once // math.isqrt(points)))
     moved, settled = jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], found)
     due = world.is_mobile & ~settled
     return one_by_one(lambda _, key, client: one(key, client), (keys,), where_rows(due, clients, moved), due)

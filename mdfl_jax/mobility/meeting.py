@@ -41,7 +41,7 @@ from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
     grid_size,
-    in_chunks,
+    map_chunks,
     mobility_of,
     nearest_within,
     one_by_one,
@@ -371,7 +371,7 @@ def _step_of_many(key: jax.Array, world: GridWorld, state: Knowledge) -> Knowled
         on = client._replace(location=nearest_within(world, client.location, client.destination))
         return jax.tree.map(lambda a, b: jnp.where(warm, a, b), on, random_step(key, client, world))
 
-    moved = in_chunks(go_on, (keys, clients, warm), max(1, grid.LARGEST_AT_ONCE // math.isqrt(points)))
+    moved = map_chunks(go_on, (keys, clients, warm), max(1, grid.LARGEST_AT_ONCE // math.isqrt(points)))
     begun = where_rows(world.is_mobile & ~due, moved, clients)
 
     def choose(_: jax.Array, key: jax.Array, met: jax.Array, row: tuple[GridClient, Any]) -> tuple[GridClient, Any]:

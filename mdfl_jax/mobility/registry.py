@@ -13,7 +13,7 @@ from mdfl_jax.core.registry import Origin, Registry, caller
 from mdfl_jax.mobility.choosing import Choose, Strategy, StrategyNumbers, forms_of
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility, WorldKind
 
-OWN = "auto"  # the world of `network.world` that stands for the rule's own
+OWN_WORLD = "auto"  # the world of `network.world` that stands for the rule's own
 
 
 class Movement(NamedTuple):
@@ -31,7 +31,7 @@ class Movement(NamedTuple):
 
     rule: str
     knowledge: str = ORACLE
-    world: str = OWN
+    world: str = OWN_WORLD
 
     def __str__(self) -> str:
         known = f" with knowledge {self.knowledge}" if self.knowledge != ORACLE else ""
@@ -87,7 +87,7 @@ class Mobilities(Registry[Callable[[], Mobility]]):
             return super().unknown(name)
         rule, knowledge, world = RENAMED[name]
         fields = {"network.mobility": rule, "motion.knowledge": knowledge, "network.world": world}
-        own = {"motion.knowledge": ORACLE, "network.world": OWN}
+        own = {"motion.knowledge": ORACLE, "network.world": OWN_WORLD}
         now = ", ".join(f"{path}={value}" for path, value in fields.items() if value != own.get(path))
         return f"mobility {name} is now {now}; in Python, Movement{tuple(RENAMED[name])}"
 
@@ -120,9 +120,9 @@ class Mobilities(Registry[Callable[[], Mobility]]):
         name, knowledge, world = movement
         forms = self.forms(name)
         worlds = list(dict.fromkeys(form.world for form in forms))
-        if world not in (OWN, *worlds):
+        if world not in (OWN_WORLD, *worlds):
             raise UserError(f"network.world is {world}; with network.mobility {name} it must be {_either(worlds)}")
-        there = [form for form in forms if form.world == (worlds[0] if world == OWN else world)]
+        there = [form for form in forms if form.world == (worlds[0] if world == OWN_WORLD else world)]
         for form in there:
             if form.knowledge in ("", knowledge):
                 return form

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError, errors_about
-from mdfl_jax.core.own_files import digest_of_code, words
+from mdfl_jax.core.own_files import digest_of_code, error_words
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
@@ -122,7 +122,7 @@ def client_model(model: Any) -> Any:
 
 
 @contextlib.contextmanager
-def given(model: Any) -> Iterator[str]:
+def known_model(model: Any) -> Iterator[str]:
     """Make a model known by a name inside the context.
 
     The name contains a digest of the model's code and values. So a study with the same settings and another model is
@@ -165,7 +165,9 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
         shapes = jax.eval_shape(model.init, jax.random.key(0), samples)
         outputs = jax.eval_shape(model.apply, shapes, samples)  # without random keys: only training may draw
     except Exception as error:  # the user's model may raise any type
-        raise UserError(f"the model {name} cannot be called with {_shown(samples)} alone: {words(error)}") from error
+        raise UserError(
+            f"the model {name} cannot be called with {_shown(samples)} alone: {error_words(error)}"
+        ) from error
     _check_outputs(model, samples, outputs, wanted)
     if isinstance(model, ClientModel):
         model.check(shapes, samples)
@@ -184,7 +186,7 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
             train = lambda v: model.apply(v, samples, mask, mutable=[STATISTICS], rngs=rngs)[0]  # noqa: E731
             outputs = jax.eval_shape(train, shapes)
         except Exception as error:
-            raise UserError(f"the model {name} cannot be trained: {words(error)}") from error
+            raise UserError(f"the model {name} cannot be trained: {error_words(error)}") from error
         _check_outputs(model, samples, outputs, wanted)
     return shapes
 
@@ -222,7 +224,7 @@ def with_stream(model: Any, shapes: Any, sample: SampleSpec) -> Any:
         with nn.intercept_methods(watch):
             by_stream = depends_on_key(train, shapes)
     except Exception as error:  # the user's model may raise any type
-        raise UserError(f"the model {name} cannot be trained: {words(error)}") from error
+        raise UserError(f"the model {name} cannot be trained: {error_words(error)}") from error
     if off:
         raise UserError(
             f"the model {name} has {' and '.join(sorted(off))} with a rate above 0, and no argument tells it whether "

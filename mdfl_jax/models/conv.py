@@ -74,7 +74,7 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
 convolution.defvjp(_forward, _backward)
 
 
-class Form(NamedTuple):
+class ConvForm(NamedTuple):
     """How a convolution and its gradients are computed.
 
     Attributes:
@@ -93,7 +93,7 @@ class Form(NamedTuple):
     pays: Callable[[Sequence[int], Sequence[int]], bool] | None = None
 
 
-FORMS: Registry[Form] = Registry("form of a convolution", home="mdfl_jax.models", contrib="convolutions")
+FORMS: Registry[ConvForm] = Registry("form of a convolution", home="mdfl_jax.models", contrib="convolutions")
 """The forms by name."""
 
 
@@ -117,7 +117,7 @@ TOGETHER: Registry[Together] = Registry("form of several layers", contrib="convo
 """The forms of several layers by name."""
 
 
-def together(form: str, layers: str) -> Any:
+def together_form(form: str, layers: str) -> Any:
     """Return `Together.instead` of the form of some layers; None: each layer is computed by itself.
 
     Args:
@@ -130,7 +130,7 @@ def together(form: str, layers: str) -> Any:
     return None
 
 
-def _form(name: str, stride: int) -> Form:
+def _form(name: str, stride: int) -> ConvForm:
     """Return a form by its name, or raise `UserError` as `convolution` does."""
     if name in TOGETHER:
         raise not_possible(name, f"this model, which has no {TOGETHER[name].layers}")
@@ -527,13 +527,15 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
-FORMS.register("patches", doc="Patches times a matrix.")(Form(_keeps_x(_of_patches), _of_patches_gradients))
+FORMS.register("patches", doc="Patches times a matrix.")(ConvForm(_keeps_x(_of_patches), _of_patches_gradients))
 FORMS.register("filtering", doc="Minimal filtering.")(
-    Form(_keeps_x(_filtered), _filtered_gradients, of_stride_one=True)
+    ConvForm(_keeps_x(_filtered), _filtered_gradients, of_stride_one=True)
 )
-FORMS.register("library", doc="The library's.")(Form(_keeps_x(_library), _library_gradients))
+FORMS.register("library", doc="The library's.")(ConvForm(_keeps_x(_library), _library_gradients))
 # The library's for a model by itself, and patches for models that are mapped together.
-_BY_MODELS = Form(_keeps_x(_by_models(_library, _of_patches)), _by_models(_library_gradients, _of_patches_gradients))
+_BY_MODELS = ConvForm(
+    _keeps_x(_by_models(_library, _of_patches)), _by_models(_library_gradients, _of_patches_gradients)
+)
 
 
 def default_form(

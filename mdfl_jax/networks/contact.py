@@ -451,7 +451,7 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
     return Neighbours(found_ids[back], present[back], degree[back])
 
 
-def at_rest(position: jax.Array) -> Path:
+def standing_paths(position: jax.Array) -> Path:
     """Return the paths [N, 1, 2] of clients that stay at their places [N, 2], in whose sweep `swept` is `disc`."""
     return Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
 
@@ -526,7 +526,7 @@ def listed_contacts(
     position: jax.Array, path: Path | None, radius: jax.Array, distances: bool, max_neighbours: int
 ) -> Met:
     """Find the contacts of `dense_contacts` as neighbour lists that hold ``max_neighbours`` neighbours of a client."""
-    movement = path or at_rest(position)
+    movement = path or standing_paths(position)
     senders = as_senders(*swept_neighbours(*movement, radius, max_neighbours))
     assert senders.ids is not None
     heard = in_use(senders, position.shape[0])

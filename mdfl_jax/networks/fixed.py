@@ -30,7 +30,7 @@ from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of, holds_edges
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.storage.given import held, open_file, read_text
+from mdfl_jax.storage.given import held_file, open_file, read_text
 
 _ARRAYS = (".npy", ".npz")
 _BEGINNING = 2**16  # bytes
@@ -367,7 +367,7 @@ def graph_file(graph: Any) -> Iterator[str]:
         np.savetxt(file, table.astype(float), fmt="%.17g", delimiter=",")
     else:
         np.save(file, _of_array(table))  # equal graphs have equal names, whatever the types of their numbers
-    with held("graph.txt" if are_edges else "graph.npy", file.getvalue()) as path:
+    with held_file("graph.txt" if are_edges else "graph.npy", file.getvalue()) as path:
         yield path
 
 

@@ -100,7 +100,7 @@ def links_in(graph: Any) -> np.ndarray:
     return links
 
 
-def reachable(adjacency: jax.Array) -> jax.Array:
+def heard_over_hops(adjacency: jax.Array) -> jax.Array:
     """Compute which clients hear which others over any number of hops.
 
     The boolean matrix is squared log2(N) times.
@@ -118,7 +118,7 @@ def reachable(adjacency: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, max(num_clients - 1, 1).bit_length(), square, near) > 0
 
 
-def joined(adjacency: jax.Array) -> jax.Array:
+def make_connected(adjacency: jax.Array) -> jax.Array:
     """Make an undirected graph connected with the fewest additional links.
 
     The clients with the smallest index of each component are joined in a chain.
@@ -129,11 +129,11 @@ def joined(adjacency: jax.Array) -> jax.Array:
     Returns:
       [N, N] bool, symmetric and connected.
 
-    >>> joined(jnp.zeros((3, 3), bool)).astype(int).tolist()
+    >>> make_connected(jnp.zeros((3, 3), bool)).astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
     index = jnp.arange(adjacency.shape[0])
-    is_first = jnp.argmax(reachable(adjacency), axis=1) == index  # true for the smallest index of each component
+    is_first = jnp.argmax(heard_over_hops(adjacency), axis=1) == index  # true for the smallest index of each component
     latest = jax.lax.cummax(jnp.where(is_first, index, -1))
     previous = jnp.concatenate([jnp.array([-1], latest.dtype), latest[:-1]])
     link = (previous[:, None] == index[None, :]) & is_first[:, None]
@@ -143,10 +143,10 @@ def joined(adjacency: jax.Array) -> jax.Array:
 def until_connected(
     draw: Callable[[jax.Array], jax.Array],
     key: jax.Array,
-    otherwise: Callable[[jax.Array], jax.Array] = joined,
+    otherwise: Callable[[jax.Array], jax.Array] = make_connected,
     allow_disconnected: jax.Array | bool = False,
     like: jax.Array | None = None,
-    reach: Callable[[jax.Array], jax.Array] = reachable,
+    reach: Callable[[jax.Array], jax.Array] = heard_over_hops,
 ) -> jax.Array:
     """Draw a graph until it is connected, at most `TRIES` times.
 

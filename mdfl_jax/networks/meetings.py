@@ -230,7 +230,7 @@ def observed_mean(last: jax.Array, met: jax.Array) -> jax.Array:
     return jnp.where(met > 0, (last - BEFORE) / jnp.maximum(met, 1), jnp.inf)
 
 
-def random_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> jax.Array:
+def uniform_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> jax.Array:
     """Draw floor(rho N / 2) disjoint pairs of clients uniformly (FedMobile appendix B).
 
     Args:
@@ -335,7 +335,7 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         following = jnp.where(at_server, drawn, state.following)
         mean = jnp.asarray(rule.mean(params), jnp.float32) if rule.mean else observed_mean(last, met)
         told = jnp.where(params.known_next, following, expected_next(last, mean, slot))
-        links = pair_links(random_pairs(key_pairs, num_clients, params.pairs), Meetings(at_server, last, told), lists)
+        links = pair_links(uniform_pairs(key_pairs, num_clients, params.pairs), Meetings(at_server, last, told), lists)
         return MeetingsState(last, following, met), links
 
     def places(state: MeetingsState) -> Places:

@@ -138,7 +138,7 @@ def world_of(movements: Iterable[Movement | Form]) -> WorldKind:
     return kinds.pop()
 
 
-def typed(motion: Motion) -> Motion:
+def typed_motion(motion: Motion) -> Motion:
     """Return the numbers of the plane as arrays of fixed types: int32 for `INTEGERS`, else float32."""
     return Motion(
         **{
@@ -222,7 +222,7 @@ def make_world(
             max_step=jnp.asarray(params.max_step, jnp.float32),
             **shared,
         )
-    motion = typed(params.motion)
+    motion = typed_motion(params.motion)
     size = jnp.stack([motion.width, motion.height])
     places = jax.random.uniform(key, (num_clients, 2)) * size
     if num_relays:

@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name, visible
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.registry import FIGURES, Panel, in_order
-from mdfl_jax.report.sheet import write_csv
+from mdfl_jax.report.registry import FIGURES, Panel, panels_in_order
+from mdfl_jax.report.sheet import write_rows
 from mdfl_jax.report.style import (
     COLUMN,
     PAGE,
@@ -55,7 +55,7 @@ def write_figures(study: Results, folder: Path) -> list[Path]:
         figure.set_layout_engine("none")  # the PNG file has fixed the layout
         disk.write_bytes(pdf, _bytes(figure, "pdf"))
         rows = _numbers_of(study, name)
-        written += [png, pdf, *([write_csv(csv, rows)] if rows else [])]
+        written += [png, pdf, *([write_rows(csv, rows)] if rows else [])]
     return written
 
 
@@ -82,7 +82,7 @@ def _bytes(figure: Figure, kind: str) -> bytes:
 
 def drawn_panels() -> dict[str, Panel]:
     """Return the panels that are drawn for files, by name, in their order on the page."""
-    return {name: panel for name, panel in in_order().items() if panel.is_drawn}
+    return {name: panel for name, panel in panels_in_order().items() if panel.is_drawn}
 
 
 def applying(study: Results) -> list[str]:
@@ -163,7 +163,7 @@ def save_figure(study: Results, name: str, path: Path, width: float) -> None:
         rows = _numbers_of(study, name)
         if rows is None:
             raise UserError(f"--to={path}: figure {name!r} does not give the numbers behind it")
-        write_csv(path, rows)
+        write_rows(path, rows)
         return
     save_picture(lambda: draw_for_paper(study, name, width), [path], "to", PAPER)
 

@@ -25,7 +25,7 @@ def with_script(html: str) -> str:
     return f"{before}<script>{RELOADS.read_text(encoding='utf-8')}</script>{end}{after}"
 
 
-def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path]], path: Path) -> None:
+def keep_page(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path]], path: Path) -> None:
     """Write a page when the files that it shows have changed, until it is the last one, or until Ctrl-C.
 
     Before there is anything to show, nothing is written: a study begins in an empty folder. If the files cannot be read

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures, tables
-from mdfl_jax.report.registry import FIGURES, dumps, in_order
+from mdfl_jax.report.registry import FIGURES, panels_in_order, script_json
 from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.sheet import MISSING
 from mdfl_jax.report.style import looks
@@ -39,10 +39,10 @@ def write_report(results: Results, folder: str | Path | None, x: str) -> Path:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"report: folder is {str(target)!r}; it cannot be made: {error.strerror}") from None
-    return write(found, target)
+    return write_files(found, target)
 
 
-def write(study: Results, folder: Path) -> Path:
+def write_files(study: Results, folder: Path) -> Path:
     """Write tables/, figures/ and report.html of a study into a folder, and return the path of report.html.
 
     Raises:
@@ -60,7 +60,7 @@ def write(study: Results, folder: Path) -> Path:
                 alone.enter_context(locked(folder))
                 for name in ("", "tables", "figures"):
                     disk.remove_parts(folder / name)
-            made = tables.write(study, folder / "tables")
+            made = tables.write_summary(study, folder / "tables")
             made += figures.write_figures(study, folder / "figures")
             disk.write_text(path, render(study))
             if is_study:
@@ -83,7 +83,7 @@ def _fill(template: str, assets: Sequence[Path], **text: Any) -> str:
 
 def render(study: Results) -> str:
     """Return the page as HTML, with all that it needs inside. Every text of the study is escaped."""
-    panels = [_panel(study, name) for name, panel in in_order().items() if panel.applies(study)]
+    panels = [_panel(study, name) for name, panel in panels_in_order().items() if panel.applies(study)]
     return _fill(
         "page.html.jinja",
         _assets(panels),
@@ -119,7 +119,7 @@ def _panel(study: Results, name: str) -> dict[str, Any]:
     if chart and chart.kind == "html":
         return found | {"html": Markup(chart.data["html"])}
     if chart:
-        return found | {"data": Markup(dumps(chart.data))}
+        return found | {"data": Markup(script_json(chart.data))}
     png = base64.b64encode(figures.png_of(study, name)).decode("ascii")
     return found | {"picture": f"data:image/png;base64,{png}"}
 
@@ -138,4 +138,4 @@ def _study(study: Results) -> Markup:
         {"id": name, "label": look.label, "full": look.full, "colour": look.colour}
         for name, look in zip(study.points, looks(study))
     ]
-    return Markup(dumps({"points": points}))
+    return Markup(script_json({"points": points}))

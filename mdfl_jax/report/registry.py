@@ -185,7 +185,7 @@ def _in_words(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def in_order() -> dict[str, Panel]:
+def panels_in_order() -> dict[str, Panel]:
     """Return the panels by name, in their order on the page."""
     found = {name: FIGURES[name] for name in FIGURES.as_registered()}
     return dict(sorted(found.items(), key=lambda item: item[1].place))
@@ -206,10 +206,10 @@ def encode_array(array: np.ndarray) -> dict[str, Any]:
     return {"$": stored.dtype.str[1:], "shape": list(array.shape), "data": data}
 
 
-def dumps(tree: Any) -> str:
+def script_json(tree: Any) -> str:
     """Return a tree as JSON text that is safe inside a <script> element: no text of a study can end the element.
 
-    >>> dumps({"name": "</script>", "lowest": float("-inf")})
+    >>> script_json({"name": "</script>", "lowest": float("-inf")})
     '{"name":"\\\\u003c/script>","lowest":null}'
     """
     return json.dumps(_plain(tree), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

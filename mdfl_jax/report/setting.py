@@ -11,7 +11,7 @@ import numpy as np
 
 from mdfl_jax.core.papers import Paper
 from mdfl_jax.core.sweep_text import labels_for, labels_of, show
-from mdfl_jax.report.sheet import number
+from mdfl_jax.report.sheet import format_number
 from mdfl_jax.results.axes import as_number, short, spaced
 from mdfl_jax.results.results import Results, kept
 from mdfl_jax.storage.study_files import no_streets
@@ -237,7 +237,7 @@ def describe_making(study: Results) -> list[Making]:
 def _entries(study: Results) -> list[Entry]:
     made = study.manifest
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
-    seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
+    seconds = [f"{format_number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
     seeds = made["seeds"]
     in_a_row = len(seeds) > 2 and seeds == [*range(seeds[0], seeds[0] + len(seeds))]

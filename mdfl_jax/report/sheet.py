@@ -156,17 +156,17 @@ def _in_lines(title: str, width: int) -> list[str]:
     return next((lines for lines in broken if len(lines) <= 3), [title])
 
 
-def write(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Path]:
+def write_sheet(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Path]:
     """Write a table as .md and .tex and its numbers as .csv, and return the paths; ``path`` has no ending."""
     disk.write_text(path.with_suffix(".md"), markdown(shown))
     disk.write_text(path.with_suffix(".tex"), latex(shown))
-    return [path.with_suffix(".md"), path.with_suffix(".tex"), write_csv(path.with_suffix(".csv"), numbers)]
+    return [path.with_suffix(".md"), path.with_suffix(".tex"), write_rows(path.with_suffix(".csv"), numbers)]
 
 
 _COMPUTED = tuple("=+-@\t\r")  # how a text begins that a spreadsheet takes for a formula
 
 
-def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
+def write_rows(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
     """Write rows, the first of which is the header, as a CSV file.
 
     A text that a spreadsheet would compute has an apostrophe before it, as spreadsheets write such texts themselves.
@@ -178,10 +178,10 @@ def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
     return path
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
 
-    >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
+    >>> [format_number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
     ['-', '0', '120', '0.0123', '3.14', '12346']
     """
     if value is None:
@@ -198,13 +198,13 @@ def number_with(mean: float, half: float) -> str:
     ('12.35 ± 0.46', '1234 ± 79', '0.5 ± 0')
     """
     if not half or not math.isfinite(half):
-        return f"{number(mean)} ± {number(half)}"
+        return f"{format_number(mean)} ± {format_number(half)}"
     digits = max(0, 1 - math.floor(math.log10(half)))
     digits = min(digits, max(0, 5 - math.floor(math.log10(abs(mean) or half))))  # six digits of the mean are enough
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
-def mean_of(value: Any) -> float | None:
+def plain_number(value: Any) -> float | None:
     """Return a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
@@ -215,7 +215,7 @@ def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
 
     If some seeds have no result, it says on how many seeds the mean stands.
     """
-    mean = mean_of(statistic)
+    mean = plain_number(statistic)
     if not statistic or mean is None or math.isnan(mean):
         return Cell(MISSING, None)
     text, half = format(100 * mean, f"{sign}.2f"), statistic.get("ci95")

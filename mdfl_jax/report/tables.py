@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.sheet import Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
-from mdfl_jax.report.sheet import write as write_sheet
+from mdfl_jax.report.sheet import (
+    Cell,
+    Sheet,
+    format_number,
+    in_text,
+    number_with,
+    percent_cell,
+    plain_number,
+    write_sheet,
+)
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
 from mdfl_jax.results.results import VIEWS, Results
 from mdfl_jax.results.statistics import difference, power_in_words
@@ -45,13 +53,13 @@ class NumberColumn(NamedTuple):
 
     def cell(self, point: Mapping[str, Any]) -> Cell:
         """Return the cell of a sweep point, with half the width of the interval if there is one."""
-        found, mean = point.get(self.key), mean_of(point.get(self.key))
+        found, mean = point.get(self.key), plain_number(point.get(self.key))
         if self.is_share:
             return percent_cell(found, "+" if self.key == DIFFERENCE else "-")
         half = found.get("ci95") if isinstance(found, Mapping) else None
         mean = None if mean is None else mean / self.divisor
         if mean is None or half is None or not math.isfinite(mean):
-            return Cell(number(mean), mean)
+            return Cell(format_number(mean), mean)
         return Cell(number_with(mean, half / self.divisor), mean)
 
     def cells(self, study: Results) -> list[Cell]:
@@ -66,7 +74,7 @@ class NumberColumn(NamedTuple):
         found = point.get(self.key)
         if self.is_share:
             return {f"{self.in_csv}_{part}": (found or {}).get(part) for part in ("mean", "ci95")}
-        mean = mean_of(found)
+        mean = plain_number(found)
         return {self.in_csv or self.key: mean / self.divisor if self.in_csv and mean is not None else mean}
 
 
@@ -140,7 +148,7 @@ def best_and_ties(
       paired: tells of two points, by their ids, whether their runs are paired by seed
         (`Results.pairing`).
     """
-    means = [mean_of(point.get(key)) for point in points]
+    means = [plain_number(point.get(key)) for point in points]
     best = best_of([Cell("", None if mean is None or math.isnan(mean) else mean) for mean in means], better)
     values = [by_seed(point, key) for point in points]
     if not best or not values[best[0]]:
@@ -210,7 +218,7 @@ def note(study: Results) -> str:
     when = "Final test accuracy" if summary.get("round") is None else f"Test accuracy at round {summary['round']}"
     parts = [f"{when}{of}{meaning}: {spread}"]
     gaps = [point["difference_to_baseline"] for point in points if point.get("difference_to_baseline")]
-    gaps = [gap for gap in gaps if mean_of(gap) is not None]
+    gaps = [gap for gap in gaps if plain_number(gap) is not None]
     if len(points) > 1 and gaps:
         paired = [gap.get("paired", True) for gap in gaps]
         how = "paired by seed" + ("" if all(paired) else " where this is possible") if any(paired) else "not paired"
@@ -234,7 +242,7 @@ def note(study: Results) -> str:
             parts.append(f"at the edge of the grid: {'; '.join(edges)}")
     target = config.get("target")
     if target is not None:
-        reached = any(mean_of(point.get("rounds_to_target")) is not None for point in summary["points"])
+        reached = any(plain_number(point.get("rounds_to_target")) is not None for point in summary["points"])
         parts.append(f"target: {100 * target:g} % test accuracy" + ("" if reached else ", which no mean reaches"))
     return "; ".join(parts) + "."
 
@@ -278,7 +286,7 @@ def equal_points(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [ids for ids in groups.values() if len(ids) > 1]
 
 
-def write(study: Results, folder: Path) -> list[Path]:
+def write_summary(study: Results, folder: Path) -> list[Path]:
     """Write summary.md, .tex and .csv into a folder, and return the paths."""
     header, rows = raw_table(study)
     return write_sheet(folder / "summary", sheet(study, full=True), [header, *rows])

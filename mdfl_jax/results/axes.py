@@ -90,7 +90,7 @@ def sweep_axes(
     [('radius', ('3', '5'))]
     """
     paths = dict.fromkeys(path for point in points for path in point["overrides"])
-    varying = {path: tuple(value_of(point, path, config or {}) for point in points) for path in paths}
+    varying = {path: tuple(axis_value(point, path, config or {}) for point in points) for path in paths}
     varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
     last = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
     taken = list(last.values())
@@ -125,7 +125,7 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis], full
     return [", ".join(label) for label in zip(*parts)]
 
 
-def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
+def axis_value(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
     """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
     if path in point["overrides"]:
         return point["overrides"][path]
@@ -139,7 +139,7 @@ def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> 
 
 def is_attacked(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> bool:
     """Tell whether some sweep points have attackers; means over clients are then over the honest ones."""
-    return any(value_of(point, "attack.name", config) for point in points)
+    return any(axis_value(point, "attack.name", config) for point in points)
 
 
 def spaced(name: str) -> str:

@@ -48,7 +48,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "reached": ("client",),
 }
 """The axes of the arrays that are no metrics (`mdfl_jax.core.types.RunFacts`)."""
-FORMAT = "run 2"
+RECORD_FORMAT = "run 2"
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
 
 
@@ -150,7 +150,7 @@ def write_record(path: Path, found: Measured, header: Mapping[str, Any]) -> None
         "run_seconds": found.run_seconds,
         **header,
     }
-    array_files.write(path, FORMAT, about, found.arrays | found.facts | {_LINES: text}, compress=True)
+    array_files.write(path, RECORD_FORMAT, about, found.arrays | found.facts | {_LINES: text}, compress=True)
 
 
 _BUILT_IN = {metric.in_files: metric for metric in BUILT_IN}
@@ -219,7 +219,7 @@ class RunRecord:
     def __init__(self, path: Path):
         self.path, self.name = path, path.name.removesuffix(SUFFIX)
         with _remedy(path):
-            self.header, _ = array_files.read(path, FORMAT, only=())
+            self.header, _ = array_files.read(path, RECORD_FORMAT, only=())
             self.shapes = array_files.shapes_in(self.header)
             try:
                 self._check()
@@ -404,7 +404,7 @@ class StudyArrays(LazyArrays):
         super().__init__({"rounds": lambda: points[0].records[0].rounds, **own})
 
 
-def in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
+def metrics_in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
     """Return the metrics that are not built in, in the order in which the points have measured them, each once."""
     known = {metric.key: metric for of_point in records for record in of_point for metric in record.own}
     known = {key: known[key] for key in sorted(known)}

@@ -17,11 +17,11 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import AXIS, CLASSES, CLIENT_BYTES, CLIENTS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
-from mdfl_jax.core.outcomes import judged_key, number, selected_fields
+from mdfl_jax.core.outcomes import judged_key, parsed_number, selected_fields
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.axes import Axis, point_labels, short, spaced, sweep_axes, value_of
+from mdfl_jax.results.axes import Axis, axis_value, point_labels, short, spaced, sweep_axes
 from mdfl_jax.results.evaluations import NOT_METRICS, Curve, Evaluations
 from mdfl_jax.results.lines import WEIGHT
 from mdfl_jax.results.records import (
@@ -30,8 +30,8 @@ from mdfl_jax.results.records import (
     PointArrays,
     RunRecord,
     StudyArrays,
-    in_order,
     lines_of_point,
+    metrics_in_order,
     read_records,
     read_study,
     title_of,
@@ -41,9 +41,9 @@ from mdfl_jax.results.unfinished import read_unfinished
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
-from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
-from mdfl_jax.storage.provenance import together
-from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path, runs_in
+from mdfl_jax.storage.model_files import GLOBAL, client_mean, files_of, nested_tensors, read
+from mdfl_jax.storage.provenance import joined_provenance
+from mdfl_jax.storage.study_files import CONFIG, METRICS_FILE, no_streets, read_config, read_streets, run_path, runs_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +177,7 @@ class Results:
             for of_point, *rest in zip(records, arrays, map(seconds_of, records))
         ]
         meanings = dict.fromkeys(record.header.get("accuracy_is") for record in every)
-        summary = summarize(manifest, points, in_order(records), "; ".join(filter(None, meanings)))
+        summary = summarize(manifest, points, metrics_in_order(records), "; ".join(filter(None, meanings)))
         return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, read_streets(workdir))
 
     def without_workdir(self) -> Self:
@@ -346,7 +346,7 @@ class Results:
         study, of_study = self.study_of(point)
         if study is not self and path not in self.outcomes[point]["overrides"]:
             return study.value(of_study, path)
-        found = value_of(self.outcomes[point], path, self.config)
+        found = axis_value(self.outcomes[point], path, self.config)
         return self.numbers(point).get(path) if found is None else found
 
     def numbers(self, point: int) -> Mapping[str, Any]:
@@ -502,7 +502,7 @@ class Results:
         Raises:
           UserError: if the study has kept no such models; the message says which there are.
         """
-        return nested(read(file_of(self, point, seed, round)), OF_CLIENTS)
+        return nested_tensors(read(file_of(self, point, seed, round)), OF_CLIENTS)
 
     def model(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
         """Return one model that represents a run: the algorithm's global model, or the mean of the clients' models.
@@ -517,7 +517,7 @@ class Results:
           UserError: as `models`.
         """
         tensors = read(file_of(self, point, seed, round))
-        return nested(tensors, GLOBAL) or nested(mean_of(tensors), OF_CLIENTS)
+        return nested_tensors(tensors, GLOBAL) or nested_tensors(client_mean(tensors), OF_CLIENTS)
 
     @property
     def plot(self) -> Any:
@@ -735,7 +735,7 @@ def _settings(results: Results) -> dict[str, dict[str, Any]]:
         values = {name: of_point.get(path) for name, of_point in overrides.items()}
         numbers = all(value in ("inf", "-inf") or isinstance(value, int | float) for value in values.values())
         infinite = numbers and any(isinstance(value, str) for value in values.values())
-        found[path] = {name: number(value) for name, value in values.items()} if infinite else values
+        found[path] = {name: parsed_number(value) for name, value in values.items()} if infinite else values
     return found
 
 
@@ -816,10 +816,10 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> Results:
     """
     records = read_records(workdir, manifest)
     every = [record for of_point in records for record in of_point]
-    made = together([record.header["made"] for record in every])
+    made = joined_provenance([record.header["made"] for record in every])
     about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
     results = Results.of_records(about, records, workdir)
-    disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
+    disk.write_text(workdir / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in results.lines))
     write_json(workdir / "summary.json", results.summary)
     write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
     write_json(workdir / CONFIG, results.manifest)

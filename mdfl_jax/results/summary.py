@@ -20,7 +20,7 @@ from mdfl_jax.core.outcomes import (
     baselines,
     interval_of_known,
     judged_key,
-    number,
+    parsed_number,
     selected_fields,
     with_seeds,
 )
@@ -48,7 +48,9 @@ class PointRuns(NamedTuple):
 
     def column(self, key: str) -> np.ndarray:
         """Return an entry of the lines, [S, E]; NaN where it is not known. Without a run it is [0, 1]."""
-        return np.array([[number(line.get(key)) for line in of] for of in self.lines.values()] or np.empty((0, 1)))
+        return np.array(
+            [[parsed_number(line.get(key)) for line in of] for of in self.lines.values()] or np.empty((0, 1))
+        )
 
     def of_clients(self, key: str) -> np.ndarray:
         """Return a metric of the clients, [S, E, N], or its means over the clients, [S, E]."""
@@ -122,7 +124,7 @@ def summarize_sampling(runs: Sequence[Sequence[Line]]) -> dict[str, Any]:
     """
     if not runs or INTERVAL not in runs[0][0]:
         return {}
-    half = np.array([[number(line.get(INTERVAL)) for line in of] for of in runs])  # [S, E]
+    half = np.array([[parsed_number(line.get(INTERVAL)) for line in of] for of in runs])  # [S, E]
     of_mean = np.sqrt(np.square(half).sum(axis=0)) / len(runs)
     inner = of_mean[1:-1]
     if not np.isfinite(inner).any():
@@ -171,7 +173,7 @@ def _order(by: str) -> Callable[[dict[str, Any]], tuple[float, float]]:
 
 
 def _chosen(shared: dict[str, Any], members: list[dict[str, Any]], paths: Sequence[str], by: str) -> dict[str, Any]:
-    usable = [m for m in members if not m["diverged"] and math.isfinite(number(m["validation_loss"]["mean"]))]
+    usable = [m for m in members if not m["diverged"] and math.isfinite(parsed_number(m["validation_loss"]["mean"]))]
     best = min(usable, key=_order(by), default=None)
     values = {path: best["overrides"][path] if best else None for path in paths}
     tried = {path: {m["overrides"][path] for m in members} for path in paths}

@@ -14,7 +14,7 @@ from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import Line, Runs, by_run, seeds_of
 from mdfl_jax.results.records import lines_of_point, read_records
 from mdfl_jax.results.summary import PointRuns, summarize
-from mdfl_jax.storage.study_files import METRICS, read_lines
+from mdfl_jax.storage.study_files import METRICS_FILE, read_lines
 
 _MOST = 6  # so many sweep points are named in a sentence
 
@@ -48,7 +48,7 @@ def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
       NotYetError: if it has no evaluation yet.
       UserError: if a file cannot be read.
     """
-    path = workdir / METRICS
+    path = workdir / METRICS_FILE
     found = by_run(read_lines(path) if path.is_file() else [])
     for point, records in zip(manifest["points"], read_records(workdir, manifest)):
         for record in records:

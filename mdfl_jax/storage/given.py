@@ -2,7 +2,7 @@
 
 A device, a pipe or a file that the system makes up may have no end, and a pipe may keep a reader waiting. So only a
 regular file is opened, and only up to a size. The caller names the field and the path. A Python program may hand over
-the content of a file (`held`), which is then read like any other.
+the content of a file (`held_file`), which is then read like any other.
 """
 
 import codecs
@@ -71,7 +71,7 @@ def keep_known(name: str, add: Callable[[], object], remove: Callable[[], object
 
 
 @contextlib.contextmanager
-def held(name: str, content: bytes) -> Iterator[str]:
+def held_file(name: str, content: bytes) -> Iterator[str]:
     """Make a content known as a file inside the context.
 
     Args:
@@ -122,7 +122,7 @@ def open_file(path: str | Path, most: int = _TABLE) -> io.BufferedReader:
         _refuse(error)
 
 
-def text_of(begin: bytes) -> str:
+def decoded_start(begin: bytes) -> str:
     """Decode the beginning of a file, which may end within a character, to see of what kind it is."""
     return begin.decode(encoding_of(begin), errors="replace")
 

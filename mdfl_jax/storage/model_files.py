@@ -20,9 +20,9 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX, Arrays
-from mdfl_jax.storage.study_files import MODELS
+from mdfl_jax.storage.study_files import MODEL_FOLDER
 
-FORMAT = "models 2"
+MODEL_FORMAT = "models 2"
 CLIENTS, GLOBAL = "clients/", "global/"
 
 
@@ -50,7 +50,7 @@ class Header(NamedTuple):
 def files_of(workdir: Path, run: str) -> dict[int, Path]:
     """Return the files of a run's models in a workdir, by their round."""
     found = {}
-    for path in sorted((workdir / MODELS).glob(f"{run}@*{SUFFIX}")):
+    for path in sorted((workdir / MODEL_FOLDER).glob(f"{run}@*{SUFFIX}")):
         at_round = path.name.removesuffix(SUFFIX).rpartition("@")[2]
         if at_round.isdecimal():
             found[int(at_round)] = path
@@ -84,10 +84,10 @@ def _key(entry: Any) -> Any:
     return next(getattr(entry, name) for name in ("key", "idx", "name") if hasattr(entry, name))
 
 
-def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
+def nested_tensors(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     """Return the tensors whose names begin with a prefix as nested dictionaries, as flax takes them.
 
-    >>> nested({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
+    >>> nested_tensors({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
     {'params': {'Dense_0': {'bias': 1}}}
     """
     tree: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
     return tree
 
 
-def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def client_mean(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the mean over the clients of each of their tensors, under the same names."""
     return {
         name: np.mean(tensor, axis=0, dtype=np.promote_types(tensor.dtype, np.float32)).astype(tensor.dtype)
@@ -121,12 +121,12 @@ def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None
     Raises:
       DiskError: if it cannot be written.
     """
-    array_files.write(path, FORMAT, header._asdict(), tensors, compress=False)
+    array_files.write(path, MODEL_FORMAT, header._asdict(), tensors, compress=False)
 
 
 def is_saved(path: str | Path) -> bool:
     """Tell whether a file was written by `write`, from its metadata alone."""
-    return array_files.is_of_kind(path, FORMAT)
+    return array_files.is_of_kind(path, MODEL_FORMAT)
 
 
 def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
@@ -135,7 +135,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
     Raises:
       UserError: if the file is absent, damaged or not written by `write`.
     """
-    header, _ = array_files.read(path, FORMAT, only=())
+    header, _ = array_files.read(path, MODEL_FORMAT, only=())
     if not set(Header._fields) <= set(header):
         raise UserError(f"{path}: it holds no models of a study")
     return Header(**{name: header[name] for name in Header._fields}), array_files.shapes_in(header)
@@ -147,4 +147,4 @@ def read(path: Path) -> Arrays:
     Raises:
       UserError: as `read_header`.
     """
-    return array_files.read(path, FORMAT)[1]
+    return array_files.read(path, MODEL_FORMAT)[1]

@@ -54,7 +54,7 @@ def provenance() -> dict[str, Any]:
     return {"command": started(), "commit": commit(), "versions": versions(), "devices": _devices()}
 
 
-def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def joined_provenance(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return how a study was made whose runs were made in one way, or in several, as by several commands.
 
     Args:

@@ -24,16 +24,23 @@ from mdfl_jax.storage.given import LARGE, open_file, read_text
 
 CONFIG = "config.json"  # which runs a study has, and how it was made
 RUNS = "runs"  # the records and the states of runs
-MODELS = "models"  # the checkpoints
-LOGGERS = "loggers"  # each logger has a folder of its name there
+MODEL_FOLDER = "models"  # the checkpoints
+LOGGER_FOLDER = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"
 TABLES, FIGURES = "tables", "figures"
-FOLDERS = (RUNS, MODELS, LOGGERS, WORKERS, TABLES, FIGURES)  # no file is written or removed through a link to one
-METRICS = "metrics.jsonl"
+FOLDERS = (
+    RUNS,
+    MODEL_FOLDER,
+    LOGGER_FOLDER,
+    WORKERS,
+    TABLES,
+    FIGURES,
+)  # no file is written or removed through a link to one
+METRICS_FILE = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 _OF_LOGGERS = ("events.out.tfevents.*", "seed-*.json")  # the last: what the logger of wandb remembers
-VIEWS = (METRICS, "summary.json", "history.npz")  # made of the records, beside tables, figures and the page
+VIEW_FILES = (METRICS_FILE, "summary.json", "history.npz")  # made of the records, beside tables, figures and the page
 STUDY_SCHEMA = 2  # the version of the format of config.json and of the records
 RUN = re.compile(r"[a-z0-9_.+]+-[0-9a-f]{16}-s\d{1,10}-r\d{1,9}")
 """The name of a run: the algorithm and the movement in short, a digest of its settings, its seed and its rounds."""
@@ -79,7 +86,7 @@ def state_path(workdir: Path, run: str) -> Path:
 
 def model_path(workdir: Path, run: str, at_round: int) -> Path:
     """Return the file of the models of a run after a round."""
-    return workdir / MODELS / f"{run}@{at_round}{SUFFIX}"
+    return workdir / MODEL_FOLDER / f"{run}@{at_round}{SUFFIX}"
 
 
 def run_name(of_point: str, seed: int, rounds: int) -> str:
@@ -115,14 +122,14 @@ def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     def is_own(path: Path) -> bool:
         return not any((workdir / of).is_symlink() for of in path.relative_to(workdir).parents if str(of) != ".")
 
-    for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODELS, rf"({RUN.pattern})@\d+")):
+    for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODEL_FOLDER, rf"({RUN.pattern})@\d+")):
         for path in filter(is_own, sorted((workdir / folder).glob("*" + SUFFIX))):
             if re.fullmatch(pattern, path.name.removesuffix(SUFFIX)):
                 yield path
     for pattern in _OF_LOGGERS:
-        yield from filter(is_own, sorted((workdir / LOGGERS).rglob(pattern)))
+        yield from filter(is_own, sorted((workdir / LOGGER_FOLDER).rglob(pattern)))
     pages = [name for name in listed if re.fullmatch(r"(tables|figures)/[^/]+|[^/]+\.html", name)]
-    for name in (*pages, STREETS, *VIEWS, CONFIG):
+    for name in (*pages, STREETS, *VIEW_FILES, CONFIG):
         path = workdir / name
         if is_own(path) and (path.is_file() or path.is_symlink()):
             yield path

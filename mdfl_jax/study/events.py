@@ -17,13 +17,13 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, lines_of_point
 from mdfl_jax.storage.disk import Appended, dumps
-from mdfl_jax.study.study import Batch, Run, Study
+from mdfl_jax.study.study import Run, RunBatch, Study
 
 
 class Compiling(NamedTuple):
     """The program of a batch is about to be compiled."""
 
-    batch: Batch
+    batch: RunBatch
 
 
 class Evaluated(NamedTuple):
@@ -38,7 +38,7 @@ class Evaluated(NamedTuple):
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
 
-    batch: Batch
+    batch: RunBatch
     metrics: Metrics
     facts: RunFacts
     lines: list[list[dict[str, Any]]]
@@ -49,7 +49,7 @@ class Evaluated(NamedTuple):
 class Ended(NamedTuple):
     """A batch has ended, and its records are written. Events with all its metrics came before."""
 
-    batch: Batch
+    batch: RunBatch
 
 
 class Found(NamedTuple):
@@ -82,7 +82,7 @@ class Sink:
         """End, also if the study was stopped or has failed."""
 
 
-def lines_of(study: Study, batch: Batch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
+def evaluation_lines(study: Study, batch: RunBatch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
     """Return the lines of metrics.jsonl for some evaluations of a batch, of each of its runs in their order."""
     found = []
     for i, run in enumerate(batch.runs):

@@ -21,17 +21,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.resolve import all_fields, default_config, files_of
-from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema
+from mdfl_jax.config.resolve import all_fields, default_config, used_files
+from mdfl_jax.config.sections import Experiment, effective, entries_in_use, flat, schema
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, errors_about
-from mdfl_jax.core.numbers import fields_of as fields_of_numbers
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.storage.study_files import runs_in
-from mdfl_jax.traces.reading import files_of as files_of_trace
+from mdfl_jax.traces.reading import trace_files
 
 RESULTS = 5
 """The version of the numbers. It is raised when the same fields give other numbers than before, by another default of a
@@ -39,7 +39,7 @@ field or by another rule, so that runs of the two are told apart."""
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs", "switches")  # entries of the configuration in config.json that are no fields
-SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
+JAX_SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
 """The switches of JAX, or variables of the environment, that change random numbers."""
 _MOST_NAMED = 6  # the differences that one line for the user names
 
@@ -57,7 +57,7 @@ class Field(NamedTuple):
         return f"{self.path} is {self.there!r} {self.there_is} and {self.here!r} {self.here_is}"
 
 
-def in_words(fields: Iterable[Field]) -> str:
+def differences_in_words(fields: Iterable[Field]) -> str:
     """Return the differences in words, the first ones if there are many."""
     lines = [str(field) for field in fields]
     more = [f"and {len(lines) - _MOST_NAMED} more fields"] if len(lines) > _MOST_NAMED else []
@@ -72,7 +72,7 @@ def _defaults(fields: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _member_defaults(experiment: Experiment) -> dict[str, Any]:
     """Return the defaults of the numbers of the members in use, by path."""
-    numbers = ((family.section, fields_of_numbers(type(numbers))) for family, _, numbers in in_use(experiment))
+    numbers = ((family.section, fields_of(type(numbers))) for family, _, numbers in entries_in_use(experiment))
     return plain({f"{section}.{name}": field.default for section, of in numbers for name, field in of.items()})
 
 
@@ -102,8 +102,8 @@ def typed(path: str, value: Any) -> Any:
 
 
 def switches() -> dict[str, Any]:
-    """Return the values of the switches of JAX on which random numbers depend (`SWITCHES`)."""
-    return {name: getattr(jax.config, name) for name in SWITCHES}
+    """Return the values of the switches of JAX on which random numbers depend (`JAX_SWITCHES`)."""
+    return {name: getattr(jax.config, name) for name in JAX_SWITCHES}
 
 
 def run_config(experiment: Experiment) -> dict[str, Any]:
@@ -154,18 +154,18 @@ def without_rounds(run: str) -> str:
     return run.rpartition("-r")[0]
 
 
-def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def config_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a configuration in config.json by path.
 
     A field that is not there has its default. The user's files are named without folders, since their
     digests are compared.
     """
     own = {name: value for name, value in config.items() if name not in DIGESTS}
-    own["use"] = ",".join(Path(path).name for path in files_of(str(config.get("use") or "")))
+    own["use"] = ",".join(Path(path).name for path in used_files(str(config.get("use") or "")))
     return plain(flat(default_config().to_dict())) | plain(flat(own))
 
 
-def compare(
+def compare_configs(
     there: Mapping[str, Any], here: Mapping[str, Any], begun: Collection[str] | None, finished: Collection[str]
 ) -> tuple[str, list[Field]]:
     """Compare the config.json of a study that is there with that of a study that is wanted.
@@ -182,7 +182,7 @@ def compare(
       fields that may differ: those on which no run depends, and then those of `GROWS`).
     """
     manifests = (there, here)
-    fields = [fields_of(manifest["config"]) for manifest in manifests]
+    fields = [config_fields(manifest["config"]) for manifest in manifests]
     paths = dict.fromkeys([*fields[0], *fields[1]])
     differ = [Field(path, fields[0].get(path), fields[1].get(path)) for path in paths]
     differ = [field for field in differ if field.there != field.here]
@@ -196,11 +196,11 @@ def compare(
     if not set(map(without_rounds, had)) <= wanted:
         swept = {path for of in manifests for point in of["points"] for path in point["overrides"]}
         own = [field for field in differ if field not in [*grown, *others] and field.path not in swept]
-        words = in_words(own) or _contents(there["config"], here["config"])
-        words = words or in_words([*grown, *(field for field in differ if field.path in swept)])
+        words = differences_in_words(own) or _contents(there["config"], here["config"])
+        words = words or differences_in_words([*grown, *(field for field in differ if field.path in swept)])
         words = words or "it has other runs, or those of an earlier version, whose numbers may differ"
     elif had and fields[1]["rounds"] < fields[0]["rounds"]:
-        words = in_words(grown)
+        words = differences_in_words(grown)
     return words, [*others, *grown]
 
 
@@ -240,14 +240,14 @@ def _digest_of(path: str | Path) -> str:
     """Return the digest of a file, or of a folder: that of the names and the contents of the files of a trace."""
     if not os.path.isdir(path):
         return digest_of(path)
-    return digest({str(file.relative_to(path)): digest_of(file) for _, file in files_of_trace(path)})
+    return digest({str(file.relative_to(path)): digest_of(file) for _, file in trace_files(path)})
 
 
 def own_origins(experiments: Iterable[Experiment]) -> list[str]:
     """Return the files of the user that have registered a member in use or a metric; "__main__" for a notebook."""
     origins = {METRICS.origin(name) for name in METRICS}
     for experiment in experiments:
-        origins |= {family.registry.origin(name) for family, name, _ in in_use(experiment)}
+        origins |= {family.registry.origin(name) for family, name, _ in entries_in_use(experiment)}
     return sorted(origin for origin in origins if origin == "__main__" or is_own(origin))
 
 
@@ -262,7 +262,7 @@ def own_digests(experiments: Iterable[Experiment]) -> dict[str, str]:
     found = own_files.digests(with_imports(origins))
     if own_files.MAIN in origins:
         members: dict[str, Any] = {f"metric {name}": METRICS[name] for name in METRICS if _in_main(METRICS, name)}
-        for family, name, numbers in (entry for experiment in used for entry in in_use(experiment)):
+        for family, name, numbers in (entry for experiment in used for entry in entries_in_use(experiment)):
             if _in_main(family.registry, name):
                 members[f"{family.registry.kind} {name}"] = (family.registry[name], type(numbers))
         with errors_about(f"the code of {', '.join(sorted(members))}"):
@@ -289,7 +289,7 @@ def of_dataset(dataset: Dataset) -> str:
     return digest.hexdigest()[:16]
 
 
-def digests(experiment: Experiment, data: str, starts: Iterable[Path]) -> dict[str, str]:
+def input_digests(experiment: Experiment, data: str, starts: Iterable[Path]) -> dict[str, str]:
     """Return the digests of the inputs of a sweep point, by the field and the name of the file without its folder.
 
     Args:

@@ -92,11 +92,11 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     """
     placement = Placement(group.simulation, runs, at_once)
     options = devices.compiler_options(group.simulation.alone)
-    steps = steps_of(group, placement)
+    steps = main_steps(group, placement)
     return need_of(steps, [step.lower().compile(options) for step in steps])
 
 
-def steps_of(group: Group, placement: Placement) -> list[TracedStep]:
+def main_steps(group: Group, placement: Placement) -> list[TracedStep]:
     """Return the rounds and the evaluation of a turn: the two programs that a study spends its time in."""
     num_runs = placement.num_runs
     turn = placement.inputs([group.hparams[0]] * num_runs, list(range(num_runs)))[0]
@@ -108,7 +108,7 @@ def need_of(steps: Sequence[TracedStep], compiled: Sequence[Any]) -> Need:
     """Return the bytes that a batch of runs needs on a device.
 
     Args:
-      steps: the rounds and the evaluation of a turn, from `steps_of`.
+      steps: the rounds and the evaluation of a turn, from `main_steps`.
       compiled: their programs.
     """
     placement = steps[0].placement

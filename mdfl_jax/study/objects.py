@@ -20,8 +20,8 @@ from mdfl_jax.traces import loading
 from mdfl_jax.traces.formats.tables import has_contacts
 
 _GIVEN = {
-    "data": ("data.name", sources.given),
-    "model": ("model.name", adapters.given),
+    "data": ("data.name", sources.known_data),
+    "model": ("model.name", adapters.known_model),
     "graph": ("graph.file", fixed.graph_file),
     "trace": ("trace.file", loading.table_file),
 }
@@ -29,7 +29,7 @@ _GIVEN = {
 
 
 @contextlib.contextmanager
-def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
+def known_objects(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
     """Yield a configuration that names the objects of a Python program, which are known inside the context.
 
     Args:

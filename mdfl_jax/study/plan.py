@@ -7,7 +7,7 @@ from collections.abc import Collection
 import jax
 import numpy as np
 
-from mdfl_jax.config.checks import notes, parse_save, told_idle
+from mdfl_jax.config.checks import config_notes, parse_save, told_idle
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.outcomes import baseline_values
@@ -72,7 +72,13 @@ def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
     lines = [line for path, line in told_idle(experiments).items() if given is None or path in given]
     held = {p: len(group.dataset.y_train) for group in study.groups if group.dataset for p in group.points}
     for p, one in enumerate(experiments):
-        lines += [*notes(one, held.get(p, 0)), *member_notes(one), few_heard(one), outnumbered(one), *graph_notes(one)]
+        lines += [
+            *config_notes(one, held.get(p, 0)),
+            *member_notes(one),
+            few_heard(one),
+            outnumbered(one),
+            *graph_notes(one),
+        ]
     lines += [*_never_carried(study), *_targets(study), *_beyond_the_data(study)]
     lines += [*study.traces, *_absent(study), *study.pretrained]
     return list(filter(None, dict.fromkeys(lines)))

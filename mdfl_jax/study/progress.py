@@ -1,4 +1,4 @@
-"""How far a running study is: counted by `Tally` and shown by `Progress`.
+"""How far a running study is: counted by `ProgressTally` and shown by `Progress`.
 
 The display is a bar in a terminal or a notebook, else plain lines. Nothing of it is in the compiled programs. It is
 refreshed at each evaluation, and once a second by a thread of its own, so that a compilation of minutes is seen to be
@@ -28,7 +28,7 @@ def few_of(ids: Sequence[str]) -> str:
     return "; ".join(ids[:_FEW]) + (f"; and {len(ids) - _FEW} more" if len(ids) > _FEW else "")
 
 
-class Tally:
+class ProgressTally:
     """The numbers that a display of the progress shows. It takes the events of a study.
 
     Rounds are counted over all runs: 4 runs of 100 rounds have 400. Rounds that an earlier process has done count as
@@ -193,7 +193,7 @@ _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
 class _Bar:
     """A bar in a terminal or in a notebook, with the accuracies behind it."""
 
-    def __init__(self, tally: Tally, bar: Any):
+    def __init__(self, tally: ProgressTally, bar: Any):
         self.tally, self.bar = tally, bar
 
     def show(self, has_news: bool) -> None:
@@ -211,7 +211,7 @@ class _Bar:
 class _Lines:
     """Plain lines, for files and pipes: at an evaluation, but not more than one in half a minute."""
 
-    def __init__(self, tally: Tally, log: Callable[[str], None], clock: Callable[[], float]):
+    def __init__(self, tally: ProgressTally, log: Callable[[str], None], clock: Callable[[], float]):
         self.tally, self.log, self.clock = tally, log, clock
         self.said = clock()
         self.named = 0  # the program whose compilation was told
@@ -245,7 +245,7 @@ class Progress(Sink):
       log: A function that takes lines for the user, where there is neither a terminal nor a notebook.
       shown: Whether to show anything.
       clock: A function that returns seconds.
-      tally: What counts; None: a `Tally` of the events.
+      tally: What counts; None: a `ProgressTally` of the events.
     """
 
     def __init__(
@@ -254,10 +254,10 @@ class Progress(Sink):
         log: Callable[[str], None],
         shown: bool = True,
         clock: Callable[[], float] = time.monotonic,
-        tally: Tally | None = None,
+        tally: ProgressTally | None = None,
     ):
         self.log, self.shown, self.clock = log, shown, clock
-        self.tally = tally or Tally(study, clock)
+        self.tally = tally or ProgressTally(study, clock)
         self.display: _Bar | _Lines | None = None
         self.lock, self.over = threading.Lock(), threading.Event()
 

@@ -19,13 +19,21 @@ from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, runs_in
-from mdfl_jax.storage.study_files import LOGGERS as FOLDER
+from mdfl_jax.storage.study_files import (
+    CONFIG,
+    LOGGER_FOLDER,
+    METRICS_FILE,
+    STREETS,
+    VIEW_FILES,
+    locked,
+    read_config,
+    runs_in,
+)
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
-from mdfl_jax.study.identity import in_words
-from mdfl_jax.study.objects import given
+from mdfl_jax.study.identity import differences_in_words
+from mdfl_jax.study.objects import known_objects
 from mdfl_jax.study.plan import noted
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
@@ -136,7 +144,7 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
         objects = {"data": data, "model": model, "graph": graph, "trace": trace}
-        study = make_study(stack.enter_context(given(as_config(config), **objects)))
+        study = make_study(stack.enter_context(known_objects(as_config(config), **objects)))
         if workdir is not None:
             check_path("workdir", workdir)
             left = f"the same call, without overwrite, goes on where {workdir} was left"
@@ -257,8 +265,11 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
     """Run what is missing, with all that sees how the study goes on."""
     study, workdir, log = files.study, files.workdir, options.log
     sinks: list[Sink] = [
-        MetricsFile(study, workdir / METRICS, is_first),
-        *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
+        MetricsFile(study, workdir / METRICS_FILE, is_first),
+        *(
+            LOGGERS[name](study, workdir / LOGGER_FOLDER / name, log)
+            for name in parse_loggers(study.experiment.loggers)
+        ),
         Progress(study, log, options.progress),
     ]
     runner = Runner(files, workers, sinks, is_first, options.workers)
@@ -291,9 +302,9 @@ def _as_wanted(files: RunFiles, held: WorkdirContent) -> Results:
     """Return the results of a study whose runs are all there. Views of another one are written anew before."""
     manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
     differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
-    whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)
+    whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEW_FILES)
     if whole and not differs:
         return Results.open(workdir)
-    why = in_words(held.changed) or ("in another order" if whole else "all runs are there")
+    why = differences_in_words(held.changed) or ("in another order" if whole else "all runs are there")
     files.log(f"{workdir}: {why}; the results are written anew, and nothing is run")
     return write_views(workdir, manifest | {"files": there.get("files", [])})

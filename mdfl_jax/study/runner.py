@@ -27,12 +27,12 @@ from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study import memory, states
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, evaluation_lines
 from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.keeping import Kept, taken, write_models
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.states import BatchResult, Beginning, from_arrays, to_arrays
-from mdfl_jax.study.study import Batch, Group, Run, Study, check_lists, part_size
+from mdfl_jax.study.study import Group, Run, RunBatch, Study, check_lists, part_size
 from mdfl_jax.study.workdir import RunFiles
 from mdfl_jax.study.workers import Workers
 
@@ -304,7 +304,7 @@ class Runner:
             self.seen.add(name)
             self._emit(Found(self.runs[name], self.files.record(self.runs[name]), self.is_told))
 
-    def _take(self, before: Group | None) -> tuple[Batch, list[Beginning]] | None:
+    def _take(self, before: Group | None) -> tuple[RunBatch, list[Beginning]] | None:
         """Take runs that nobody has, of one group and after equally many evaluations; None if there are none.
 
         Args:
@@ -334,7 +334,7 @@ class Runner:
                 if len(mine) == size:
                     break
             self.workers.take([self.study.name(run) for run in mine])
-        return Batch(group, mine), beginnings
+        return RunBatch(group, mine), beginnings
 
     def _size(self, group: Group, missing: Sequence[Run], many: int) -> int:
         """Return the number of runs in a batch of a group, which stays the same as long as this process runs.
@@ -350,7 +350,7 @@ class Runner:
             self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1))
         return self.sizes[key]
 
-    def _batch(self, program: Program, batch: Batch, beginnings: list[Beginning]) -> None:
+    def _batch(self, program: Program, batch: RunBatch, beginnings: list[Beginning]) -> None:
         """Run a batch, from the saved states of its runs if they have some."""
         if program.programs is None:
             self._emit(Compiling(batch))
@@ -360,7 +360,7 @@ class Runner:
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 write_models(study, workdir, batch.runs[kept.run], kept)
-            lines = lines_of(study, batch, step.metrics, step.facts)
+            lines = evaluation_lines(study, batch, step.metrics, step.facts)
             self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, earlier))
             for line in () if step.rounds else _unreached(study, batch.runs, step.facts):
                 self.log(line)
@@ -387,7 +387,7 @@ class Runner:
         if self.stopping:
             raise self.error or Interrupted
 
-    def _halve(self, batch: Batch, asked: str) -> None:
+    def _halve(self, batch: RunBatch, asked: str) -> None:
         """Make the batches of a group half as large, since the memory was not enough for one.
 
         Raises:

@@ -26,9 +26,9 @@ from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.study_files import state_path
 from mdfl_jax.study.prepare.network import TraceFiles
 from mdfl_jax.study.prepare.task import build_task
-from mdfl_jax.study.study import Batch, Group, Study, build_simulation, hparams_of_points, with_links
+from mdfl_jax.study.study import Group, RunBatch, Study, build_simulation, hparams_of_points, with_links
 
-FORMAT = "state 2"
+STATE_FORMAT = "state 2"
 _MIB = 2**20
 SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 _LEAF = "carry/"
@@ -111,7 +111,7 @@ class Beginning(NamedTuple):
     earlier: str = ""
 
 
-def read(study: Study, workdir: Path, batch: Batch, beginnings: Sequence[Beginning]) -> Arrays:
+def read(study: Study, workdir: Path, batch: RunBatch, beginnings: Sequence[Beginning]) -> Arrays:
     """Read the states of runs as the arrays from which their batch goes on.
 
     Args:
@@ -126,7 +126,7 @@ def read(study: Study, workdir: Path, batch: Batch, beginnings: Sequence[Beginni
     each, leaves = [], leaves_of(batch.group)
     for run, beginning in zip(batch.runs, beginnings):
         path = state_path(workdir, beginning.state)
-        header, found = array_files.read(path, FORMAT)
+        header, found = array_files.read(path, STATE_FORMAT)
         if header["run"] != beginning.state:
             raise UserError(f"{path}: it is the state of the run {header['run']!r}")
         own_rule = str(movement_of(study.points[run.point].experiment))
@@ -182,7 +182,7 @@ def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule:
 
 
 def save(
-    study: Study, workdir: Path, batch: Batch, arrays: Arrays, evaluations: int, beginnings: Sequence[Beginning]
+    study: Study, workdir: Path, batch: RunBatch, arrays: Arrays, evaluations: int, beginnings: Sequence[Beginning]
 ) -> None:
     """Save the state of each run of a batch.
 
@@ -206,7 +206,7 @@ def save(
         seconds = np.array([0.0 if i else compiling, running / len(batch.runs)])
         header = {"run": name, "evaluations": evaluations, "earlier": beginning.earlier, "ended": ended}
         values = {key: of_batch[i] for key, of_batch in named.items()} | {SECONDS: seconds}
-        array_files.write(state_path(workdir, name), FORMAT, header, values, compress=False)
+        array_files.write(state_path(workdir, name), STATE_FORMAT, header, values, compress=False)
 
 
 def _text(simulation: Simulation, hparams: Any) -> str:

@@ -22,7 +22,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
+from mdfl_jax.algorithms.local import LearningRateSchedule, OptimizerFactory, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.config.checks import check_used, keys_of, wants_lists
 from mdfl_jax.config.points import (
@@ -48,11 +48,10 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import devices, hosts, own_files, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import enumerated
-from mdfl_jax.core.own_files import place, shown, words
+from mdfl_jax.core.own_files import error_words, place, shown
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
-from mdfl_jax.core.types import Schedule as RunSchedule
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Schedule, Task
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.programs import in_turns
 from mdfl_jax.engine.simulation import Carry, Simulation, check_needs
@@ -67,7 +66,7 @@ from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import IGNORE, CostConfig, LinkLoad, Work, sends_parts
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.storage.study_files import run_name
-from mdfl_jax.study.identity import digests, name_run, of_dataset, own_digests, own_origins, switches
+from mdfl_jax.study.identity import input_digests, name_run, of_dataset, own_digests, own_origins, switches
 from mdfl_jax.study.prepare.network import (
     TraceFiles,
     check_heard,
@@ -165,7 +164,7 @@ def check_lists(list_places: int, bound: int) -> None:
         raise UserError(f"engine.max_neighbours is {bound - 1}; a client has {least} neighbours, so {least} are needed")
 
 
-def _schedule(experiment: Experiment) -> Schedule | None:
+def _schedule(experiment: Experiment) -> LearningRateSchedule | None:
     config = experiment.algorithm
     steps = experiment.rounds * config.local_steps
     if config.lr_schedule == "cosine":
@@ -220,7 +219,7 @@ def build_simulation(
     algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
     algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
-    schedule = RunSchedule(
+    schedule = Schedule(
         experiment.rounds,
         experiment.eval_every,
         engine.record_positions,
@@ -314,7 +313,7 @@ def blame_own_files(origins: list[str]) -> Iterator[None]:
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         if isinstance(error, UserError) or not origins or place(error):
             raise
-        raise UserError(f"{', '.join(map(shown, origins))}: {words(error)}") from error
+        raise UserError(f"{', '.join(map(shown, origins))}: {error_words(error)}") from error
 
 
 def check_traced(simulation: Simulation, hparams: Hparams) -> None:
@@ -379,7 +378,7 @@ class Group(NamedTuple):
             yield runs[start : start + self.runs_per_batch]
 
 
-class Batch(NamedTuple):
+class RunBatch(NamedTuple):
     """Runs of one group that are on the devices together."""
 
     group: Group
@@ -576,9 +575,9 @@ def _names(
             for seed in seeds:
                 file = start.files[seed] if start else None
                 if file not in known:
-                    found = digests(experiment, of_data.get(id(dataset), ""), [file] if file else [])
+                    found = input_digests(experiment, of_data.get(id(dataset), ""), [file] if file else [])
                     known[file] = name_run(experiment, found, own)
                     for name, value in found.items():
                         inputs.setdefault(name, set()).add(value)
                 names[p].append(run_name(known[file], seed, experiment.rounds))
-    return names, {name: own_files.joined(values) for name, values in sorted(inputs.items())}
+    return names, {name: own_files.joined_digest(values) for name, values in sorted(inputs.items())}

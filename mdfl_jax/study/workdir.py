@@ -25,13 +25,13 @@ from mdfl_jax.storage.study_files import (
     FIGURES,
     FOLDERS,
     LOCK,
-    LOGGERS,
-    MODELS,
+    LOGGER_FOLDER,
+    MODEL_FOLDER,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
     TABLES,
-    VIEWS,
+    VIEW_FILES,
     WORKERS,
     begun_runs,
     read_config,
@@ -43,19 +43,19 @@ from mdfl_jax.storage.study_files import (
     written_files,
 )
 from mdfl_jax.study import states
-from mdfl_jax.study.events import lines_of
+from mdfl_jax.study.events import evaluation_lines
 from mdfl_jax.study.identity import (
     GROWS,
     Field,
-    compare,
+    compare_configs,
     digest,
     not_in_runs,
     other_config,
     run_config,
     without_rounds,
 )
-from mdfl_jax.study.states import FORMAT, ROUND, BatchResult, Beginning
-from mdfl_jax.study.study import Batch, Group, Run, Study
+from mdfl_jax.study.states import ROUND, STATE_FORMAT, BatchResult, Beginning
+from mdfl_jax.study.study import Group, Run, RunBatch, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
@@ -118,9 +118,9 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     return plain(found)
 
 
-_OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
+_OURS = {LOCK, WORKERS, RUNS, MODEL_FOLDER, LOGGER_FOLDER, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
-_MADE = {*VIEWS, TABLES, FIGURES, "report.html"}
+_MADE = {*VIEW_FILES, TABLES, FIGURES, "report.html"}
 """What is made of records, and may thus lie beside them."""
 
 
@@ -203,7 +203,7 @@ def inspect_workdir(
         return WorkdirContent()
     alive = any((workdir / WORKERS).glob("*.json")) if alive is None else alive
     begun = None if alive else begun_runs(workdir)
-    differs, changed = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
+    differs, changed = compare_configs(held, wanted, begun, {run for run, _ in run_files(workdir)})
     if differs:
         if not differs.endswith("has begun"):
             differs = f"it holds another study ({held.get('name')}): {differs}"
@@ -302,7 +302,7 @@ class RunFiles:
         """Return what the file of a state says of it; None if the state is missing or damaged."""
         path = state_path(self.workdir, name)
         try:
-            header, _ = array_files.read(path, FORMAT)
+            header, _ = array_files.read(path, STATE_FORMAT)
             if header["run"] != name:
                 raise ValueError("it is the state of another run")
             return {**header, "evaluations": int(header["evaluations"]), "earlier": str(header["earlier"])}
@@ -378,7 +378,7 @@ class RunFiles:
         return found
 
     def finish(
-        self, batch: Batch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
+        self, batch: RunBatch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
     ) -> None:
         """Write the records of a batch that has ended, and its last states if they are kept.
 
@@ -391,7 +391,7 @@ class RunFiles:
         Raises:
           DiskError: If a file cannot be written.
         """
-        lines = lines_of(self.study, batch, result.metrics, result.facts)
+        lines = evaluation_lines(self.study, batch, result.metrics, result.facts)
         for i, (run, beginning) in enumerate(zip(batch.runs, beginnings)):
             metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
             seconds = (0.0 if i else result.compile_seconds, result.run_seconds / len(batch.runs))
@@ -418,7 +418,7 @@ class RunFiles:
 
         The caller has locked the workdir, and no other worker is there.
         """
-        for folder in ("", RUNS, MODELS, TABLES, FIGURES):
+        for folder in ("", RUNS, MODEL_FOLDER, TABLES, FIGURES):
             disk.remove_parts(self.workdir / folder)
         ended = {self.study.name(run) for run in self.study.runs} & self.finished()
         for name in ended if ended and not self.keeps_states else ():

@@ -65,7 +65,7 @@ class Cut(NamedTuple):
     chunk: int = 0
 
 
-class Work(NamedTuple):
+class SampleWork(NamedTuple):
     """The work of a device for the gradient of one sample.
 
     Attributes:
@@ -92,7 +92,7 @@ def cut(
     batch_size: int,
     num_samples: int,
     num_clients: int,
-    work: Work | None = None,
+    work: SampleWork | None = None,
 ) -> Cut:
     """Choose the block size and the number of blocks that are computed together for a task.
 
@@ -122,7 +122,7 @@ def cut(
     return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, least)}[tiling.mapping], tile)
 
 
-def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
+def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: SampleWork) -> Cut:
     """Choose large blocks that fit the memory and need little padding, and just enough at once to fill the device.
 
     Convolutions of models that are mapped together become grouped ones, which run at half the rate of plain ones or
@@ -212,7 +212,7 @@ def block_gradients(
     if at_once == 1 and one_each and not some and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
         # Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would
         # write each client's gradient in rows of a single client. To change the order once, at the end, is faster.
-        return sharding.in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
+        return sharding.in_axis_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
     def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:

@@ -14,7 +14,7 @@ from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Task, TaskHooks
 from mdfl_jax.data.batching import Batch, Epochs, draw_epochs
 from mdfl_jax.tasks.gradients import PerSample
-from mdfl_jax.tasks.scoring import MANY, by_group
+from mdfl_jax.tasks.scoring import MANY_MODELS, map_groups
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
 _KINDS = ("linear", "logistic")
@@ -233,7 +233,7 @@ class Regression:
     def evaluate(self, data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
         """Score M models on the test samples."""
         of_models = lambda weights: _score(self.kind, clients.test, weights)  # noqa: E731
-        return by_group(of_models, client_params["w"], MANY)
+        return map_groups(of_models, client_params["w"], MANY_MODELS)
 
     def validate(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
         """Compute the loss of one model on the validation samples, []."""

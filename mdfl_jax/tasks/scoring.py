@@ -22,13 +22,13 @@ Logits = Callable[[Params, Any, jax.Array], jax.Array]
 # (shared, outputs [M, B, ...], test samples [B] int32, mask [B]) -> sums over the samples whose mask is True
 Summed = Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
 
-MANY = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
+MANY_MODELS = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
 _CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
 _AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
-GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
+SAMPLE_GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
-def by_group(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
+def map_groups(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
     """Apply a function of stacked models to one group of them after another, and join the results.
 
     Args:
@@ -87,7 +87,7 @@ class Evaluator(NamedTuple):
     def score(self, data: Any, client_params: ClientParams) -> Score:
         """Compute the accuracy and loss of M models on all test samples.
 
-        On one device, more than `MANY` models are computed in groups. So there are activations of at most `at_once`
+        On one device, more than `MANY_MODELS` models are computed in groups. So there are activations of at most `at_once`
         samples, and no array has both an axis of all models and an axis of all test samples.
 
         Args:
@@ -106,7 +106,7 @@ class Evaluator(NamedTuple):
             return marks, jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
 
         num_models = jax.tree.leaves(client_params)[0].shape[0]
-        marks, losses = self.over_models(data, client_params, tally, grouped=num_models > MANY)
+        marks, losses = self.over_models(data, client_params, tally, grouped=num_models > MANY_MODELS)
         accuracy = self.loss.accuracy(marks, data.y_test, None)
         return Score(contract.arrays(self.loss.accuracy, accuracy, (num_models,), float), losses / data.y_test.shape[0])
 
@@ -123,7 +123,7 @@ class Evaluator(NamedTuple):
         sums = lambda models, chunk: self.over_samples(data, models, tally, data.y_test, chunk)  # noqa: E731
         if not grouped or self.in_turn or self.mesh is not None:
             return sums(client_params, 0)
-        return by_group(lambda models: sums(models, _CHUNK), client_params, self.at_once // _CHUNK)
+        return map_groups(lambda models: sums(models, _CHUNK), client_params, self.at_once // _CHUNK)
 
     def over_samples(self, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0) -> Any:
         """Add up a function of the outputs of M models over all test samples, chunk by chunk.
@@ -134,7 +134,7 @@ class Evaluator(NamedTuple):
           tally: makes a tree of sums over the samples of a chunk whose mask is True.
           shared: the arrays that ``tally`` gets as its first argument. All devices of a mesh have them.
           chunk: the samples of a chunk; 0: chosen by the number of models. The outputs of all models for a chunk are in
-            memory together, the activations of more than `MANY` models only in groups.
+            memory together, the activations of more than `MANY_MODELS` models only in groups.
 
         Returns:
           The sums over all test samples.
@@ -144,8 +144,8 @@ class Evaluator(NamedTuple):
         total, devices = data.y_test.shape[0], sharding.size(mesh)
         clients = max(num_models - 1, 1)  # beside the judged model, so that a chunk has an even number of samples
         chunk = min(in_turn or chunk or max(4 * self.tile // clients, 16), -(-total // devices))
-        size = num_models if num_models <= MANY else max(self.at_once // chunk, 1)
-        together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
+        size = num_models if num_models <= MANY_MODELS else max(self.at_once // chunk, 1)
+        together = lambda of_model, models: map_groups(jax.vmap(of_model), models, size)  # noqa: E731
         mapped = jax.lax.map if in_turn else together
         chunks = -(-total // (chunk * devices)) * devices
         places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
@@ -203,19 +203,20 @@ class Evaluator(NamedTuple):
     def score_of_part(self, data: Any, client_params: ClientParams, sample: jax.Array) -> tuple[Score, jax.Array]:
         """Compute the scores of M models on a part of the test samples, as a whole and without each group of it.
 
-        Sample k of the part is in group k modulo `GROUPS`. Since the part is in the order of the labels, all groups
-        have nearly the same labels.
+        Sample k of the part is in group k modulo `SAMPLE_GROUPS`. Since the part is in the order of the labels, all
+        groups have nearly the same labels.
 
         Args:
           data, client_params: as for `score`.
           sample: [m] the indices of the part, from `draw_part`.
 
         Returns:
-          (the accuracies and mean losses on the part, [M] each; [`GROUPS`, M] the accuracies without each group).
+          (the accuracies and mean losses on the part, [M] each; [`SAMPLE_GROUPS`, M] the accuracies without each
+          group).
         """
         part = data._replace(x_test=data.x_test[sample], y_test=data.y_test[sample])
-        group = jnp.arange(sample.shape[0]) % GROUPS
-        groups = jnp.arange(GROUPS)
+        group = jnp.arange(sample.shape[0]) % SAMPLE_GROUPS
+        groups = jnp.arange(SAMPLE_GROUPS)
 
         def tally(y_test: jax.Array, outputs: jax.Array, place: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
             targets, mine = y_test[place], (group[place] == groups[:, None]) & mask  # [GROUPS, B]
@@ -261,13 +262,13 @@ def client_of_owner(held: ClientIndex, natural_owner: jax.Array, num_owners: int
     return jnp.where(most > 0, first, -1).astype(jnp.int32)
 
 
-class Part(NamedTuple):
+class ScoredPart(NamedTuple):
     """How a task evaluates models on a part of its test samples (`mdfl_jax.core.types.Task`).
 
     Attributes:
       num_samples: the number of all test samples, T.
       evaluate: (data, clients, client_params [M, ...], key, count) -> (the `Score` of M models on ``count`` test
-        samples that the key draws, [`GROUPS`, M] their accuracies on these samples without each group of them).
+        samples that the key draws, [`SAMPLE_GROUPS`, M] their accuracies on these samples without each group of them).
     """
 
     num_samples: int

@@ -18,7 +18,7 @@ from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
 from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task, TaskHooks
-from mdfl_jax.data.augment import check_augmentation, draw_views, show
+from mdfl_jax.data.augment import check_augmentation, draw_views, show_views
 from mdfl_jax.data.batching import (
     Batch,
     Blocks,
@@ -33,9 +33,9 @@ from mdfl_jax.data.dataset import Dataset, Targets, numbered_owners, sample_mome
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.models.adapters import client_model, draws, variables_of, with_stream
 from mdfl_jax.models.model import SampleSpec
-from mdfl_jax.tasks.gradients import Cut, PerSample, Tiling, Work, by_sample, client_gradients, cut, pad_blocks
+from mdfl_jax.tasks.gradients import Cut, PerSample, SampleWork, Tiling, by_sample, client_gradients, cut, pad_blocks
 from mdfl_jax.tasks.losses import LOSSES, Loss, check_loss, loss_named
-from mdfl_jax.tasks.scoring import Evaluator, Part, draw_part
+from mdfl_jax.tasks.scoring import Evaluator, ScoredPart, draw_part
 from mdfl_jax.tasks.task import OF_DATASETS, TASKS, TaskKind, TaskRequest
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
@@ -196,7 +196,7 @@ class Learner:
         """Return the sums of the losses and of the gradients over the samples of a block."""
         x = data.x_train[block.sample]
         if block.view is not None:
-            x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
+            x = show_views(self.asked.augmentation, data.x_train, block.sample, block.view)
         y = data.y_train[block.sample]
         if block.poisoned is not None:
             x, y = poisoned(data, block, x, y, self.num_outputs)
@@ -332,7 +332,7 @@ class Learner:
     def evaluate_part(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
     ) -> tuple[Score, jax.Array]:
-        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.scoring.Part`."""
+        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.scoring.ScoredPart`."""
         labels = data.y_test if self.targets is Targets.LABELS else jnp.zeros(data.y_test.shape[0], jnp.int32)
         sample = draw_part(key, labels, count)
         with self.in_precision():
@@ -418,7 +418,7 @@ def _make(asked: TaskRequest) -> Task:
             over_test=learner.over_test,
             num_labels=dataset.num_classes if dataset.targets is Targets.LABELS else None,
             local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
-            part=Part(len(dataset.y_test), learner.evaluate_part),
+            part=ScoredPart(len(dataset.y_test), learner.evaluate_part),
             validate=learner.validate if dataset.x_validation is not None else None,
         ),
         hooks=TaskHooks(
@@ -569,7 +569,7 @@ def cut_for(
     return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)
 
 
-def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
+def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> SampleWork:
     """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs.
 
     The estimate is what a second sample adds to the first, since a form of a convolution may transform its kernel once
@@ -581,7 +581,7 @@ def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
         return products(jax.make_jaxpr(model.apply)(shapes, block))
 
     one, two = of(1), of(2)
-    return Work(3 * (two.flops - one.flops), 2 * (two.outputs - one.outputs) * jnp.dtype(dtype).itemsize)
+    return SampleWork(3 * (two.flops - one.flops), 2 * (two.outputs - one.outputs) * jnp.dtype(dtype).itemsize)
 
 
 def drawn_batch(key: jax.Array, held: ClientIndex, batch_size: int) -> Batch:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.storage.given import held, text_of
+from mdfl_jax.storage.given import decoded_start, held_file
 from mdfl_jax.traces.formats.tables import has_contacts, likely_columns
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
-from mdfl_jax.traces.reading import HALF_TURN, TRACE_FORMATS, files_of, first_line, opened, wrong
+from mdfl_jax.traces.reading import HALF_TURN, TRACE_FORMATS, first_line, opened, trace_files, wrong
 from mdfl_jax.traces.trace import Contacts, Trace
 
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
@@ -113,9 +113,9 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     is_folder = Path(path).is_dir()
     names = [name for name in TRACE_FORMATS if TRACE_FORMATS[name].folders or not is_folder]
     by_name, by_text, first = dict[str, str](), dict[str, str](), ""
-    for _, file in files_of(path)[:_TRIED]:
+    for _, file in trace_files(path)[:_TRIED]:
         with opened(file) as stream:
-            text = text_of(stream.read(_HEAD)).lstrip()
+            text = decoded_start(stream.read(_HEAD)).lstrip()
         first = first or text
         ending = Path(str(file).removesuffix(".gz")).suffix.lower()
         for name in names:
@@ -163,5 +163,5 @@ def table_file(table: Any) -> Iterator[str]:
     """
     if not (hasattr(table, "to_csv") and hasattr(table, "columns")):
         raise UserError(f"trace is {type(table).__name__}; allowed: a pandas.DataFrame; trace.file names a file")
-    with held("trace.csv", table.to_csv(index=False).encode()) as path:
+    with held_file("trace.csv", table.to_csv(index=False).encode()) as path:
         yield path

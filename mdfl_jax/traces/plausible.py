@@ -159,7 +159,7 @@ def heights_of(trace: Trace) -> str:
     return "" if trace.z is None else f"{trace.z.min():,.1f} to {trace.z.max():,.1f} m"
 
 
-def notes(loaded: Trace | Contacts) -> list[str]:
+def trace_notes(loaded: Trace | Contacts) -> list[str]:
     """Return what a study says of a trace: how it was read, and what of it may be a mistake."""
     count = f"{len(loaded.ids) if isinstance(loaded, Trace) else len(np.unique(loaded.pair)):,} ids"
     return [f"{count}, read as {loaded.format}: {loaded.why}", *doubts(loaded)]

@@ -101,7 +101,7 @@ def check_count(path: str | Path, count: int, line: int, what: str = "samples") 
         wrong(path, f"more than {MOST_SAMPLES:,} {what}, which is the most that a trace may have", line)
 
 
-def number(path: str | Path, line: int, name: str, text: str) -> float:
+def read_number(path: str | Path, line: int, name: str, text: str) -> float:
     """Read a finite number from a text.
 
     Raises:
@@ -150,7 +150,7 @@ def seconds(path: str | Path, line: int, text: str, name: str = "time") -> float
     return found
 
 
-def files_of(path: str | Path) -> list[tuple[str, Path]]:
+def trace_files(path: str | Path) -> list[tuple[str, Path]]:
     """Return (node, file) for each file of a trace that may be a folder with a file for each node.
 
     A node has the name of its file without the ending. If the files lie in folders of the folder, each of these is a

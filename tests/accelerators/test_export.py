@@ -10,7 +10,7 @@ from tiny import tiny_config
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.core.devices import Target, aimed_at
+from mdfl_jax.core.devices import TargetDevices, aimed_at
 from mdfl_jax.study import make_study
 
 BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by JAX's names of the platforms
@@ -29,7 +29,7 @@ def types(tree):
 
 
 def aimed(platform):
-    return aimed_at(Target(platform, BACKENDS[platform], jax.local_devices()[:1], 16 * 2**30))
+    return aimed_at(TargetDevices(platform, BACKENDS[platform], jax.local_devices()[:1], 16 * 2**30))
 
 
 def program(platform, part, changes):

@@ -7,7 +7,7 @@ from small import PATTERNS, computed, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.devices import Target, aimed_at
+from mdfl_jax.core.devices import TargetDevices, aimed_at
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
@@ -18,7 +18,7 @@ N = 5
 
 
 def aim(backend, memory=2**34, devices=1):
-    return aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
+    return aimed_at(TargetDevices(backend, backend, jax.local_devices()[:devices], memory))
 
 
 def history(backend, model="cnn", batch_size=0, devices=1, **settings):

@@ -144,7 +144,7 @@ def results(folder: Path) -> dict[str, Any]:
             content = json.loads(path.read_text())
             found[name] = {key: content[key] for key in ("status", "config", "points", "seeds")}
         elif name.endswith(array_files.SUFFIX) and not name.endswith(STATE_SUFFIX):
-            kind = "run 2" if path.parent.name == "runs" else model_files.FORMAT
+            kind = "run 2" if path.parent.name == "runs" else model_files.MODEL_FORMAT
             found[name] = array_files.checksums_in(array_files.read(path, kind)[0])
         elif name != LOCK and path.is_file() and not name.endswith(STATE_SUFFIX):
             found[name] = path.read_bytes()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tiny import run_study, tiny_config
 
 from mdfl_jax.config.resolve import all_fields
-from mdfl_jax.config.sections import families
+from mdfl_jax.config.sections import entry_registries
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 from tests.attack.harness import results
@@ -61,7 +61,9 @@ def changes(draw):
     """Draws some members, some of their numbers and some other fields; in a fifth of the cases a wrong value."""
     fields = {path: field for path, field in all_fields().items() if path not in HELD}
     found, members = {}, {}
-    for family in draw(st.lists(st.sampled_from(families()), max_size=3, unique_by=lambda family: family.field)):
+    for family in draw(
+        st.lists(st.sampled_from(entry_registries()), max_size=3, unique_by=lambda family: family.field)
+    ):
         if family.field not in HELD:
             found[family.field] = draw(st.sampled_from(sorted(family.registry)))
             members.setdefault(family.section, set()).add(found[family.field])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.contrib.pretrained.pretrained import read_tensors
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
@@ -25,7 +25,7 @@ from mdfl_jax.networks.meetings import read_meetings
 from mdfl_jax.storage import array_files, model_files
 from mdfl_jax.storage.study_files import read_lines
 from mdfl_jax.traces import contact_table, load, resample
-from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.formats.sumo import streets_of_network
 from mdfl_jax.traces.trace import Contacts
 from tests.attack.harness import damages
 from tests.shell import ROOT
@@ -46,7 +46,7 @@ GIVEN = {
 
 def _trace(path):
     loaded = load(path)
-    describe(loaded)
+    describe_trace(loaded)
     if isinstance(loaded, Contacts):
         contact_table(loaded, 4, 10)
     else:
@@ -61,7 +61,7 @@ READERS = {
     "graph.npz": lambda path: read_matrices(path, 4),
     "meetings.csv": lambda path: read_meetings.__wrapped__(str(path), 4),
     "speeds.txt": lambda path: read_speeds(str(path), 4),
-    "net.xml": read_streets,
+    "net.xml": streets_of_network,
     "metrics.jsonl": read_lines,
     "weights.npz": read_tensors,
     "weights.safetensors": read_tensors,

@@ -24,7 +24,7 @@ from mdfl_jax.networks.meetings import read_meetings
 from mdfl_jax.results.results import Results
 from mdfl_jax.storage import array_files, model_files
 from mdfl_jax.traces import load
-from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.formats.sumo import streets_of_network
 from tests.attack.test_formats import judged
 
 SECRET = "the content of another file"
@@ -43,7 +43,7 @@ XML = {
 READERS = {
     "trace": load,
     "graph": lambda path: read_matrices(path, 0),
-    "streets": read_streets,
+    "streets": streets_of_network,
     "weights": read_tensors,
     "model": model_files.read,
     "state": lambda path: array_files.read(path, "state 2"),

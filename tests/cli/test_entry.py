@@ -71,15 +71,15 @@ def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(given, confi
 
 def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert set(resolve.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
-    assert resolve.find("digits") == str(ROOT / "configs" / "digits.py")
-    assert resolve.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
+    assert set(resolve.study_names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
+    assert resolve.find_config("digits") == str(ROOT / "configs" / "digits.py")
+    assert resolve.find_config("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
     (tmp_path / "digits").touch()  # a file of the name comes first
-    assert resolve.find("digits:argument") == "digits:argument"
+    assert resolve.find_config("digits:argument") == "digits:argument"
     with pytest.raises(UserError, match=r"unknown study 'digts' \(did you mean 'digits'\?\); \d+ are known"):
-        resolve.find("digts")
+        resolve.find_config("digts")
     with pytest.raises(UserError, match=r"^--config=configs/digits: .* the shipped study is named digits; a file is"):
-        resolve.find("configs/digits")
+        resolve.find_config("configs/digits")
 
 
 def test_a_module_of_launch_started_as_a_file_says_how_it_is_started(tmp_path):
@@ -92,7 +92,7 @@ def test_a_module_of_launch_started_as_a_file_says_how_it_is_started(tmp_path):
 
 def test_fields_of_the_command_line_are_set_after_the_cuts_of_a_quick_look():
     parse(["sweep", "digits", "--quick", "--config.seeds=3"], sweep.WORDS)
-    config = common.read_config(flags.FLAGS["quick"].value)
+    config = common.config_of_flags(flags.FLAGS["quick"].value)
     assert (config.name, config.seeds, config.rounds, config.model.name) == ("digits_quick", 3, 20, "linear")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.config import default_config
-from mdfl_jax.config.resolve import all_fields, check_value, resolve
+from mdfl_jax.config.resolve import all_fields, checked_value, resolve
 from mdfl_jax.config.sections import schema
 from mdfl_jax.core.errors import UserError
 
@@ -13,7 +13,7 @@ def test_the_defaults_are_those_of_the_dataclasses_and_locked():
     config = default_config()
     assert resolve(config) == schema()()
     for path, field in all_fields().items():
-        assert check_value(path, field.default) == field.default
+        assert checked_value(path, field.default) == field.default
         assert field.metadata["doc"]
         assert (field.default is None) == ("own" in field.metadata)
 
@@ -46,10 +46,10 @@ def test_every_number_is_taken_within_its_bounds_and_refused_beyond_them():
             given = (value,) if field.type == tuple[int, ...] else field.type(value)
             if any(takes(rules, value) for rules in declared):
                 if not any(rules.get("odd") and value % 2 == 0 for rules in declared):
-                    assert check_value(path, given) == given
+                    assert checked_value(path, given) == given
                 continue
             with pytest.raises(UserError) as caught:
-                check_value(path, given)
+                checked_value(path, given)
             assert str(caught.value).startswith(
                 f"{path} is {float(value) if field.type is float else value}; it must be "
             )
@@ -61,7 +61,7 @@ def test_every_number_is_taken_within_its_bounds_and_refused_beyond_them():
 def test_numbers_of_numpy_and_sequences_of_words_are_taken():
     given = {"network.radius": np.float32(2.5), "seeds": np.array(2), "data.flip": np.True_, "data.drop": ("a", "b")}
     given |= {"data.name": np.str_("digits"), "data.limit_train": np.uint8(100), "trace.times": [0, 60]}
-    values = {path: check_value(path, value) for path, value in given.items()}
+    values = {path: checked_value(path, value) for path, value in given.items()}
     assert values == {"network.radius": 2.5, "seeds": 2, "data.flip": True, "data.drop": "a,b", "data.name": "digits",
                       "data.limit_train": 100, "trace.times": "0,60"}  # fmt: skip
     assert {type(value) for value in values.values()} == {float, int, bool, str}

@@ -14,7 +14,7 @@ from tiny import run_study, tiny_config
 from mdfl_jax import UserError
 from mdfl_jax.config.checks import check_used, told_idle
 from mdfl_jax.config.points import group_points, points
-from mdfl_jax.config.resolve import all_fields, check_value, resolve
+from mdfl_jax.config.resolve import all_fields, checked_value, resolve
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.own_files import import_file
 from mdfl_jax.core.registry import Registry
@@ -113,7 +113,7 @@ def other_value(path, each):
     numbers = (not each.default, 1, 2, 0.25, 0.5, *(names() if callable(names) else names), "0,1", (8,), 200.0)
     for value in numbers:
         with contextlib.suppress(UserError):
-            if (found := check_value(path, value)) != each.default:
+            if (found := checked_value(path, value)) != each.default:
                 return found
     raise AssertionError(path)
 

@@ -21,7 +21,7 @@ def data(keys):
     ("vary", "names"),
     [
         ("batch init", {"batch", "init"}),
-        ("all but cost,link", set(rng.SOURCES) - {"cost", "link"}),
+        ("all but cost,link", set(rng.SEED_STREAMS) - {"cost", "link"}),
     ],
 )
 def test_each_stream_is_that_of_the_seed_or_of_the_held_seed(tiny, vary, names):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.data import augment
-from mdfl_jax.data.augment import Augmentation, draw_views, show
+from mdfl_jax.data.augment import Augmentation, draw_views, show_views
 from mdfl_jax.data.batching import cut_blocks, index_clients
 
 N, SAMPLES, CLASSES = 5, 40, 3
@@ -58,7 +58,7 @@ def test_views_are_the_crops_and_their_mirror_images(backend, monkeypatch):
         wanted = every_view(image, crop, flip)
         assert len(wanted) == augmentation.num_views
         views = jnp.arange(augmentation.num_views)
-        shown = jax.jit(partial(show, augmentation))(IMAGES, jnp.full(len(wanted), i), views)
+        shown = jax.jit(partial(show_views, augmentation))(IMAGES, jnp.full(len(wanted), i), views)
         assert shown.dtype == jnp.uint8
         np.testing.assert_array_equal(shown, wanted)
 

@@ -21,7 +21,7 @@ from small import told
 
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.sources import PUBLIC, balanced_subset, files_of, load, names
+from mdfl_jax.data.sources import WELL_KNOWN, balanced_subset, data_files, data_names, load
 from mdfl_jax.data.sources.shipped import CHARACTERS
 
 RNG = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def test_npz_of_grey_and_colour_images(tmp_path):
 def test_what_is_not_there_is_told_by_where_it_was_set(tmp_path, monkeypatch):
     for name in ("mnist", "fashion_mnist"):
         np.savez(tmp_path / f"{name}.npz", **arrays())
-    assert names(str(tmp_path))[:4] == ["digits", "fashion_mnist", "mnist", "python_topics"]
+    assert data_names(str(tmp_path))[:4] == ["digits", "fashion_mnist", "mnist", "python_topics"]
     assert refused("mnits", str(tmp_path)) == (
         "unknown data.name 'mnits' (did you mean 'mnist'?); known: digits, fashion_mnist, hf:<folder>, mnist, "
         "python_topics, tfds:<name>;"
@@ -234,7 +234,7 @@ def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
 
 def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
     """Of a builder that needs no network; a closed network is told at once, with what belongs where."""
-    monkeypatch.setitem(PUBLIC, "tiny_images", "")
+    monkeypatch.setitem(WELL_KNOWN, "tiny_images", "")
     for _ in range(2):
         data = load("tiny_images", str(tmp_path))
         assert (data.name, data.num_classes, len(data.x_train)) == ("tiny_images", 10, 64)
@@ -307,10 +307,10 @@ def test_idx_files_are_read_where_they_lie(tmp_path, compressed, place):
     np.testing.assert_array_equal(data.x_train, IMAGES[..., None])
     np.testing.assert_array_equal(data.y_train, LABELS)
     assert len(data.x_test) == 4
-    known = names(str(tmp_path))
+    known = data_names(str(tmp_path))
     assert "mnist" in known
     assert ("fashion_mnist" in known) == (place == ".")
-    assert len(files_of("mnist", str(tmp_path))) == 4
+    assert len(data_files("mnist", str(tmp_path))) == 4
 
 
 def test_damaged_idx_files(tmp_path):
@@ -416,9 +416,9 @@ def test_folders_that_cannot_be_read(tmp_path, monkeypatch):
 def test_given_arrays_have_a_name_as_long_as_they_are_needed():
     x, y = RNG.normal(size=(8, 2)), np.arange(8) % 2
     data = {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
-    with sources.given(data) as name:
+    with sources.known_data(data) as name:
         np.testing.assert_array_equal(load(name).x_train, x.astype(np.float32))
-        with sources.given(data | {"y_test": 1 - y}) as other:
+        with sources.known_data(data | {"y_test": 1 - y}) as other:
             assert other != name
     assert name not in sources.SOURCES
     of_all = lambda x: {key: x for key in sources.KEYS}  # noqa: E731, C420
@@ -430,4 +430,4 @@ def test_given_arrays_have_a_name_as_long_as_they_are_needed():
         (of_all(np.array([None])), "data['x_test'] is object [1]; allowed: an array of numbers"),
         (of_all(masked), "data['x_test'] is masked at [1, 0]; allowed: an array without masked"),
     ]:
-        assert says in told(sources.given(wrong).__enter__)
+        assert says in told(sources.known_data(wrong).__enter__)

@@ -20,7 +20,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
 EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", TEXT, re.M | re.S))
 OWN = ["A task", "A mobility rule", "An algorithm", "An aggregation rule", "An attack", "A compressor", "A graph"]
 OWN += ["Mixing weights", "A loss", "A partition", "A model", "A model of flax nnx"]
-KINDS = {title: kind for kind, title in new.SECTIONS.items()}
+KINDS = {title: kind for kind, title in new.RECIPES.items()}
 OBSERVERS = ["A metric of every round", "A logger", "A figure of the report", "A panel of the report", "A metric"]
 OF_TASKS = {"A compressor"}  # which tests/docs/test_tasks.py runs as `mdfl new` writes it
 
@@ -37,7 +37,7 @@ def written_config_of(title, folder):
     """The configuration of an example under another name, as `mdfl new` writes it, where it has this kind."""
     if title not in KINDS:
         return config_of(title, folder)
-    config = runpy.run_path(str(new.write(KINDS[title], "own_name", folder)))["get_config"]()
+    config = runpy.run_path(str(new.write_entry(KINDS[title], "own_name", folder)))["get_config"]()
     assert config.name == "own_name"
     return config
 

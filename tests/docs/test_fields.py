@@ -27,6 +27,6 @@ def test_every_member_has_a_line_a_formula_and_papers_that_exist():
             assert papers.cited(member.cite) or not member.cite
     named = {of.key for family in families().values() for each in family.registry
              for of, _ in papers.cited(family.registry.member(each).cite)}  # fmt: skip
-    from mdfl_jax.data.sources import PUBLIC
+    from mdfl_jax.data.sources import WELL_KNOWN
 
-    assert set(papers.papers()) - named - set(PUBLIC.values()) == {papers.SOFTWARE}, "papers that nobody cites"
+    assert set(papers.papers()) - named - set(WELL_KNOWN.values()) == {papers.SOFTWARE}, "papers that nobody cites"

@@ -3,7 +3,7 @@
 import pytest
 
 from mdfl_jax.core.metric import record
-from mdfl_jax.metrics import metrics_of
+from mdfl_jax.metrics import list_metrics
 from mdfl_jax.metrics.evaluation import choose_records
 
 
@@ -19,7 +19,7 @@ from mdfl_jax.metrics.evaluation import choose_records
 )
 def test_the_size_of_the_records_is_bounded(clients, mib, kept, why):
     """Links of 400 rounds take 400 N ceil(N / 8) bytes, 3.1 MiB of 256 clients."""
-    measured, records = choose_records(metrics_of(), clients, 400, True, mib)
+    measured, records = choose_records(list_metrics(), clients, 400, True, mib)
     assert records == (("links",), 400 * clients * -(-clients // 8), kept, why)
     assert ("links" in {metric.name for metric in measured}) == kept
 
@@ -28,7 +28,7 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
     """Who is present takes N bytes a round; links take more."""
     present = record("present", lambda view: view, 1.0, dtype="bool")
     for clients, names in ((256, ("links", "present")), (257, ("present",))):
-        measured, records = choose_records(metrics_of((present,)), clients, 400, True, 8)
+        measured, records = choose_records(list_metrics((present,)), clients, 400, True, 8)
         assert (records.names, records.kept, records.why) == (names, True, "")
         assert {metric.name for metric in measured if metric.rows.record} == {"position", *names}
     assert records.size == 400 * 257

@@ -18,7 +18,7 @@ from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_s
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.scoring import GROUPS
+from mdfl_jax.tasks.scoring import SAMPLE_GROUPS
 
 N = 12
 
@@ -63,9 +63,11 @@ def test_the_error_of_samples_is_that_of_a_jackknife():
     """Of a plain mean over groups of equal size, the jackknife is the standard error of the groups' means."""
     rng = np.random.default_rng(1)
     right, weight = rng.random((3, 80)), np.array([1.0, 2.0, 5.0])
-    without = np.array([[row[np.arange(80) % GROUPS != g].mean() for row in right] for g in range(GROUPS)])
-    means = [(weight @ right / weight.sum())[np.arange(80) % GROUPS == g].mean() for g in range(GROUPS)]
-    expected = np.sqrt((1 - 0.4) * np.var(means, ddof=1) / GROUPS)
+    without = np.array(
+        [[row[np.arange(80) % SAMPLE_GROUPS != g].mean() for row in right] for g in range(SAMPLE_GROUPS)]
+    )
+    means = [(weight @ right / weight.sum())[np.arange(80) % SAMPLE_GROUPS == g].mean() for g in range(SAMPLE_GROUPS)]
+    expected = np.sqrt((1 - 0.4) * np.var(means, ddof=1) / SAMPLE_GROUPS)
     assert error_of_samples(jnp.float32(without), jnp.float32(weight), 0.4) == pytest.approx(expected, rel=1e-4)
 
 

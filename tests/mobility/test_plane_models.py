@@ -13,7 +13,7 @@ from mdfl_jax.contrib.terrains.plane import PlaneStrategyNumbers
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.rules.random_waypoint import mean_distance
-from mdfl_jax.networks.worlds import typed
+from mdfl_jax.networks.worlds import typed_motion
 
 FORMS = {  # strategies are in test_strategies.py
     name: form
@@ -40,7 +40,7 @@ def numbers_of(name, **changes):
 
 
 def make_world(motion, numbers, num_mobile, clients=N):
-    motion = typed(motion)
+    motion = typed_motion(motion)
     size = jnp.stack([motion.width, motion.height])
     return PlaneWorld(
         size=size,

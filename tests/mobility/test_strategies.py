@@ -34,7 +34,7 @@ from mdfl_jax.contrib.strategies.spectral import spectral
 from mdfl_jax.contrib.terrains.plane import LARGEST_IN_PLANE
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
-from mdfl_jax.mobility.choosing import LARGEST, NEVER, Sites
+from mdfl_jax.mobility.choosing import LARGEST, NOT_SEEN, Sites
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.study import make_study
 
@@ -234,7 +234,7 @@ def test_spectral_goes_to_those_it_has_not_met():
     w = world("spectral", start=[points[place] for place in (*mobile, *met, *other)], discount=1.0)
     rule = MOBILITIES["spectral"]()
     memory = jax.jit(rule.init)(jax.random.key(7), w)
-    last = np.full(memory.last.shape, NEVER)
+    last = np.full(memory.last.shape, NOT_SEEN)
     last[0, 3:5], last[1, [3, 5]] = 10, 4  # the one that chooses; another, who once met one of each group
     memory = memory._replace(round=jnp.int32(10), last=jnp.asarray(last))
     sight = looking(w, memory, 0, ~w.is_mobile, EVERYWHERE)

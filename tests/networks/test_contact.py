@@ -9,7 +9,7 @@ import pytest
 from worlds import played
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.contact import at_rest, closest_squared, contact_time, disc, swept, swept_neighbours
+from mdfl_jax.networks.contact import closest_squared, contact_time, disc, standing_paths, swept, swept_neighbours
 from mdfl_jax.networks.link_filters import draw_radii, failure_probability
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from tests.reference.world import time_within
@@ -52,7 +52,7 @@ def test_a_radius_a_client_links_where_both_hear():
     expected = (np.asarray(CLOSEST(times, points)) <= least**2) & others
     np.testing.assert_array_equal(SWEPT(times, points, radius), expected)
     far = np.linalg.norm(points[:, None, 0] - points[None, :, 0], axis=-1)
-    for found in (DISC(points[:, 0], radius), SWEPT(*at_rest(points[:, 0]), radius)):
+    for found in (DISC(points[:, 0], radius), SWEPT(*standing_paths(points[:, 0]), radius)):
         np.testing.assert_array_equal(found, (far <= least) & others)
     found, paths = np.asarray(TIME(times, points, radius)), list(zip(times.astype(float), points.astype(float)))
     for i, j in itertools.combinations([0, 1, 63, 64, 100, 128, 129], 2):
@@ -78,7 +78,7 @@ def test_neighbour_lists_say_the_same(n, size):
     times, points = random_paths(n, n=n, size=60.0)
     points = points + rng.uniform(0, (size, size / 10), (n, 1, 2)).astype(np.float32)
     radius = rng.uniform(10, 80, n).astype(np.float32)
-    for path in ((times, points), at_rest(points[:, 0])):
+    for path in ((times, points), standing_paths(points[:, 0])):
         dense = np.asarray(SWEPT(*path, radius))
         matrix, degree = as_matrix(LISTS(*path, radius, 64), n)
         np.testing.assert_array_equal(matrix, dense)
@@ -88,14 +88,14 @@ def test_neighbour_lists_say_the_same(n, size):
 def test_a_list_too_short_tells_the_true_degree():
     position = jnp.asarray(np.random.default_rng(0).uniform(0, 100, (60, 2)), jnp.float32)
     dense = np.asarray(disc(position, 40.0))
-    matrix, degree = as_matrix(LISTS(*at_rest(position), 40.0, 4), 60)
+    matrix, degree = as_matrix(LISTS(*standing_paths(position), 40.0, 4), 60)
     np.testing.assert_array_equal(degree, dense.sum(1))
     np.testing.assert_array_equal(matrix.sum(1), np.minimum(degree, 4))
     assert (dense | ~matrix).all()
-    matrix, _ = as_matrix(LISTS(*at_rest(position), jnp.inf, 59), 60)
+    matrix, _ = as_matrix(LISTS(*standing_paths(position), jnp.inf, 59), 60)
     np.testing.assert_array_equal(matrix, ~np.eye(60, dtype=bool))
     with pytest.raises(UserError, match="max_degree is 0; it must be at least 1"):
-        swept_neighbours(*at_rest(position), 1.0, 0)
+        swept_neighbours(*standing_paths(position), 1.0, 0)
 
 
 def test_root_as_radius_in_single_precision():

@@ -12,7 +12,7 @@ from mdfl_jax.networks.graphs import (
     ErdosRenyiNumbers,
     GraphParams,
     RegularNumbers,
-    joined,
+    make_connected,
     until_connected,
 )
 from tests.reference import graphs as oracle
@@ -77,7 +77,7 @@ def test_disconnected_draws_are_joined_and_tries_bounded():
     parts = np.zeros((6, 6), bool)
     for i, j in ((0, 3), (1, 4), (4, 5)):
         parts[i, j] = parts[j, i] = True
-    whole = np.asarray(joined(jnp.asarray(parts)))
+    whole = np.asarray(make_connected(jnp.asarray(parts)))
     expected = parts.copy()
     for i, j in ((0, 1), (1, 2)):
         expected[i, j] = expected[j, i] = True

@@ -6,7 +6,7 @@ import numpy as np
 from worlds import played
 
 from mdfl_jax.core.types import NEVER
-from mdfl_jax.networks.meetings import MeetingsParams, meeting_table, meetings, random_pairs
+from mdfl_jax.networks.meetings import MeetingsParams, meeting_table, meetings, uniform_pairs
 from mdfl_jax.networks.wrappers.roadside import matching
 
 N, SLOTS = 12, 260
@@ -69,7 +69,7 @@ def test_expected_meetings():
 
 
 def test_pairs_are_uniform():
-    partner = np.asarray(jax.vmap(lambda k: random_pairs(k, 6, 0.7))(jax.random.split(jax.random.key(0), 6000)))
+    partner = np.asarray(jax.vmap(lambda k: uniform_pairs(k, 6, 0.7))(jax.random.split(jax.random.key(0), 6000)))
     for i in range(6):
         share = np.bincount(partner[:, i], minlength=6) / 6000
         assert abs(share[i] - 1 / 3) < 0.03  # two pairs of three

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import holding, matrices, played
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import contact_list
@@ -126,5 +126,5 @@ def test_a_description_counts_the_contacts_of_the_study(tmp_path_factory, seed, 
     followed = tracks(resample(trace, 1.0, 8, N, gaps=gaps), "hold")
     links = played(SHARED, SpatialParams(radius=np.float32(radius), trace=followed), 8, holding(np.ones(N)))[1]
     pairs = links.adjacency.sum(axis=(1, 2)) / 2
-    told = dict(describe(trace, radius, 1.0, gaps))["contacts"]
+    told = dict(describe_trace(trace, radius, 1.0, gaps))["contacts"]
     assert told == f"mean {pairs.mean():.1f}, largest {pairs.max():.0f} pairs a round; a pair is two links"

@@ -9,12 +9,12 @@ import pytest
 from matplotlib.text import Text
 
 from mdfl_jax.report import figures
-from mdfl_jax.report.registry import FIGURES, dumps, in_order
+from mdfl_jax.report.registry import FIGURES, panels_in_order, script_json
 from mdfl_jax.report.style import PAPER
 from mdfl_jax.results.results import Results
 from tests.report.kinds import HOSTILE, KINDS, every_panel
 
-IN_ORDER = in_order().items()
+IN_ORDER = panels_in_order().items()
 BUILT_IN = [  # "studies" is of a comparison: tests/contrib/comparison
     name for name, panel in IN_ORDER if panel.__module__.startswith("mdfl_jax.report.") and name != "studies"
 ]
@@ -62,7 +62,7 @@ def test_every_panel_has_a_caption_a_chart_and_a_figure_for_a_paper(full, name):
     panel = FIGURES[name]
     assert panel.applies(full)
     assert re.fullmatch(r"[A-Z](?s:.*)\.", panel.caption(full))
-    assert json.loads(dumps(panel.chart(full).data))
+    assert json.loads(script_json(panel.chart(full).data))
     header, *rows = panel.numbers(full)
     assert rows
     assert {len(row) for row in rows} == {len(header)}

@@ -9,7 +9,7 @@ from mdfl_jax.report.panels import label_counts
 from mdfl_jax.report.panels import map as map_panel
 from mdfl_jax.report.panels.curves import explorer
 from mdfl_jax.report.quantities import recorded
-from mdfl_jax.report.registry import FIGURES, dumps
+from mdfl_jax.report.registry import FIGURES, script_json
 from mdfl_jax.results.results import Results
 from tests.report.made_report import change
 
@@ -61,7 +61,7 @@ def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir, monkeypatch):
     """Between two places far apart in time lies no straight way, so contacts on the way are not computed."""
     sweep = [{"network.contact": "swept"}, {"network.contact": "round"}]
     run = Results.read(make_workdir(sweep, rounds=200, clients=20, grid=18, seeds=1)).shown()
-    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', dumps(tree)))  # noqa: E731
+    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', script_json(tree)))  # noqa: E731
     whole = text(map_panel.playback(run)["points"])
     assert map_panel.without_links(map_panel.playback(run)) == []
     monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", whole // 2)

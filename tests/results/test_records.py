@@ -10,7 +10,7 @@ from made_study import made, measured, put
 
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.records import FORMAT, PointArrays, RunRecord, StudyArrays
+from mdfl_jax.results.records import RECORD_FORMAT, PointArrays, RunRecord, StudyArrays
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.disk import dumps
 
@@ -84,10 +84,10 @@ def changed(whole, folder, change):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(whole, folder)
     path = sorted((folder / "runs").iterdir())[1]
-    header, arrays = array_files.read(path, FORMAT)
+    header, arrays = array_files.read(path, RECORD_FORMAT)
     about = {key: value for key, value in header.items() if key not in ("checksum", "format", "arrays")}
     change(about, arrays)
-    array_files.write(path, FORMAT, about, arrays, compress=True)
+    array_files.write(path, RECORD_FORMAT, about, arrays, compress=True)
     return folder
 
 

@@ -7,7 +7,17 @@ from safetensors.numpy import load_file, save_file
 from small import told
 
 from mdfl_jax.storage import array_files
-from mdfl_jax.storage.model_files import CLIENTS, FORMAT, Header, files_of, is_saved, named, nested, read, read_header
+from mdfl_jax.storage.model_files import (
+    CLIENTS,
+    MODEL_FORMAT,
+    Header,
+    files_of,
+    is_saved,
+    named,
+    nested_tensors,
+    read,
+    read_header,
+)
 from mdfl_jax.storage.model_files import write as write_models
 from mdfl_jax.storage.study_files import model_path
 
@@ -22,7 +32,7 @@ TREES = st.recursive(
 @settings(deadline=None, max_examples=30)
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
 def test_a_tree_comes_back_whatever_its_keys_are(tree):
-    assert nested(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}
+    assert nested_tensors(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}
     names = list(named(tree, CLIENTS))
     assert len(set(names)) == len(names)
     assert all(name.startswith("clients/params/") for name in names)
@@ -56,7 +66,7 @@ def test_other_files_are_refused_in_one_line(tmp_path):
     assert "its header is none of this program" in told(read_header, other)
     for path, line in ((tmp_path / "absent", "there is no such file"), (tmp_path, f"{tmp_path}: ")):
         assert line in told(read, path)
-    array_files.write(other, FORMAT, {"run": RUN}, {}, compress=False)
+    array_files.write(other, MODEL_FORMAT, {"run": RUN}, {}, compress=False)
     assert told(read_header, other).endswith("w.safetensors: it holds no models of a study")
     array_files.write(other, "run 2", HEADER._asdict(), {}, compress=False)
     assert "its format is 'run 2', and 'models 2' is needed" in told(read, other)

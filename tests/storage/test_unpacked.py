@@ -17,7 +17,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import read_streets
 
 READERS = {
-    "data": lambda path: npz.read([path], f"data.name='a', file {str(path)!r}"),
+    "data": lambda path: npz.read_npz([path], f"data.name='a', file {str(path)!r}"),
     "graph": lambda path: read_matrices(path, 6),
     "owners": lambda path: read_table(str(path)),
     "streets": lambda path: read_streets(path.parent),

@@ -13,7 +13,7 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import run_path, state_path
 from mdfl_jax.study import Interrupted, make_study, states
 from mdfl_jax.study.runner import Program
-from mdfl_jax.study.states import FORMAT, is_independent
+from mdfl_jax.study.states import STATE_FORMAT, is_independent
 
 STUDY = {"sweep": "", "seeds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 STUDY |= {"engine.runs_per_batch": 1, "engine.client_devices": 1}  # so that all runs of as many rounds have one program
@@ -117,12 +117,12 @@ def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(
 def test_a_state_that_does_not_fit_is_refused_and_named(less):
     runs = [run_path(less, name) for name in names_of(less)]
     one = state_path(less, names_of(less)[0])
-    header, arrays = array_files.read(one, FORMAT)
+    header, arrays = array_files.read(one, STATE_FORMAT)
     name = next(name for name in arrays if name.startswith("carry/.algorithm"))
     absent = {key: values for key, values in arrays.items() if key != name}
     for wrong in (absent, arrays | {"carry/.old_name": np.zeros(3)}, arrays | {name: np.float64(arrays[name])}):
         kept = {key: header[key] for key in ("run", "evaluations", "earlier", "ended")}
-        array_files.write(one, FORMAT, kept, wrong, compress=False)
+        array_files.write(one, STATE_FORMAT, kept, wrong, compress=False)
         with pytest.raises(UserError, match=r"state\.safetensors: the state does not fit"):
             go(less, **STUDY, rounds=4)
     assert all(path.is_file() for path in runs)

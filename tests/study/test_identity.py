@@ -13,12 +13,12 @@ from studies import go, study_of
 from tiny import tiny_config
 
 from mdfl_jax.config.resolve import all_fields, default_config, resolve
-from mdfl_jax.config.sections import families, flat
+from mdfl_jax.config.sections import entry_registries, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import identity, make_study
-from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset, other_config, run_config
+from mdfl_jax.study.identity import GROWS, JAX_SWITCHES, RESULTS, name_run, of_dataset, other_config, run_config
 from mdfl_jax.study.runner import Program
 
 DEFAULTS = Path(__file__).with_name("defaults.json")
@@ -36,7 +36,7 @@ def defaults_now():
     """The defaults of all fields, and of the numbers of all members as FAMILY MEMBER.NUMBER."""
     fields = plain(flat(default_config().to_dict()))
     found = {path: fields[path] for path in sorted(fields) if path not in identity.not_in_runs()}
-    for family in families():
+    for family in entry_registries():
         for member in family.registry:
             if family.registry.member(member).home:
                 of = fields_of(family.registry.numbers(member))
@@ -178,7 +178,7 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
 def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_path):
     recorded(tmp_path, seeds=1)
     others = {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
-    for name in SWITCHES:
+    for name in JAX_SWITCHES:
         before = getattr(jax.config, name)
         try:
             jax.config.update(name, others.get(name, not before))

@@ -24,8 +24,8 @@ from mdfl_jax.metrics import (
     TABLE,
     UNKNOWN,
     Metric,
+    list_metrics,
     metric,
-    metrics_of,
 )
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import tables
@@ -93,7 +93,7 @@ def test_an_own_metric_is_in_every_file(workdir):
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     run = Results.read(workdir).shown("worst_loss")
     header, rows = tables.sheet(run)[:2]
-    mean = tables.number(run.outcomes[0]["worst_loss"]["mean"] / 2)
+    mean = tables.format_number(run.outcomes[0]["worst_loss"]["mean"] / 2)
     assert rows[0][header.index("largest loss")] == mean  # two seeds have no interval
     assert "lonely" not in " ".join(header)
     _, axes = curves.metrics(run).axes  # after the consensus
@@ -133,7 +133,7 @@ def test_a_wrong_declaration_and_a_value_that_is_not_as_declared_are_told():
         (Metric("mine", lambda at: 0, HOLDS, ("client",)), "has the shape"),
         (Metric("mine", lambda at: 0, UNKNOWN, ("rounds",)), "can only hold"),
     ):
-        assert says in told(metrics_of, (one,))
+        assert says in told(list_metrics, (one,))
     with pytest.raises(TypeError, match="'mine' is declared with lable, which no metric has"):
         Metric("mine", lambda at: 0, HOLDS, lable="what is shown")
     own = dpsgd()._replace(metrics=(Metric("mine", lambda at: at.messages[:2], HOLDS),))

@@ -29,7 +29,7 @@ from mdfl_jax.data.sources import SOURCES, load
 from mdfl_jax.models.model import MODELS
 from mdfl_jax.networks.fixed import graph_file, read_matrices
 from mdfl_jax.study import make_study
-from mdfl_jax.study.objects import given
+from mdfl_jax.study.objects import known_objects
 from mdfl_jax.traces import loading
 
 N = 6
@@ -66,7 +66,7 @@ def pair(start):
 
 def names(config=TINY, **objects):
     """The names of the runs of a study of objects."""
-    with given(as_config(config), data=objects.pop("data", (X, Y)), **{"model": Net(), **objects}) as complete:
+    with known_objects(as_config(config), data=objects.pop("data", (X, Y)), **{"model": Net(), **objects}) as complete:
         return make_study(complete).names
 
 
@@ -108,7 +108,7 @@ def test_a_graph_and_a_table_are_what_their_files_are(tmp_path):
 
 def test_a_pair_of_arrays_is_divided_and_two_classes_are_labels():
     with ExitStack() as stack:
-        enter = lambda *pair: load(stack.enter_context(mdfl_jax.data.sources.given(pair)))  # noqa: E731
+        enter = lambda *pair: load(stack.enter_context(mdfl_jax.data.sources.known_data(pair)))  # noqa: E731
         whole = enter(X, Y)
         assert np.bincount(whole.y_test).tolist() == [6, 6, 6]  # every fifth of 34, 33 and 33
         assert {*map(tuple, whole.x_train)}.isdisjoint(map(tuple, whole.x_test))
@@ -144,7 +144,7 @@ def test_a_run_is_named_by_the_contents_of_its_objects():
     again = [{"data": (X.copy(), Y.copy())}, {"graph": nx.to_numpy_array(RING)}, {"trace": PLACES.copy()}]
     again += [{"model": Net(width=4)}, {"model": pair(np.eye(4, 3))}]
     assert [names(**objects) for objects in again] == [first[k] for k in (0, 10, 12, 2, 9)]
-    with given(as_config(TINY), trace=CONTACTS.set_axis(["Round", "User 1", "node2"], axis=1)) as complete:
+    with known_objects(as_config(TINY), trace=CONTACTS.set_axis(["Round", "User 1", "node2"], axis=1)) as complete:
         assert complete.network.mobility == "contacts"
         assert len(make_study(complete).names) == 1
     swept = TINY | {"sweep": "network.graph=file,ring"}
@@ -172,8 +172,8 @@ def returned(function):
 
 
 def test_an_object_is_known_until_the_last_of_equal_studies_ends():
-    here = given(as_config(TINY), data=(X, Y), model=Net(), graph=RING)
-    there = given(as_config(TINY), data=(X.copy(), Y), model=Net(), graph=RING.copy())
+    here = known_objects(as_config(TINY), data=(X, Y), model=Net(), graph=RING)
+    there = known_objects(as_config(TINY), data=(X.copy(), Y), model=Net(), graph=RING.copy())
     first, second = here.__enter__(), there.__enter__()
     assert first == second
     here.__exit__(None, None, None)

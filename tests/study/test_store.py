@@ -14,7 +14,7 @@ from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_study
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
+from mdfl_jax.storage.study_files import CONFIG, VIEW_FILES, run_files, state_path
 from mdfl_jax.study import Interrupted, states
 from mdfl_jax.study.workdir import RunFiles
 
@@ -128,11 +128,11 @@ class History:
         self.folder, self.wanted["seeds"] = new, max(self.wanted["seeds"], held["seeds"] + 1)
 
     def lose_views(self):
-        for name in VIEWS if self.draw.random() < 0.5 else self.draw.sample(VIEWS, 1):
+        for name in VIEW_FILES if self.draw.random() < 0.5 else self.draw.sample(VIEW_FILES, 1):
             (self.folder / name).unlink(missing_ok=True)
 
     def lose_all_but_the_runs(self):
-        for name in (*VIEWS, CONFIG):
+        for name in (*VIEW_FILES, CONFIG):
             (self.folder / name).unlink(missing_ok=True)
 
     def lose_a_run(self):

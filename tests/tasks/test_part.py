@@ -12,7 +12,7 @@ from small import toy_dataset, toy_task
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.scoring import GROUPS, MANY, draw_part
+from mdfl_jax.tasks.scoring import MANY_MODELS, SAMPLE_GROUPS, draw_part
 
 DRAW = jax.jit(lambda seed, labels, count: draw_part(jax.random.key(seed), labels, count), static_argnums=2)
 
@@ -64,8 +64,8 @@ def test_the_scores_of_a_part_against_loops():
         losses = [np.log(np.exp(logits[i, k]).sum()) - logits[i, k, labels[k]] for k in sample]
         assert score.accuracy[i] == pytest.approx(np.mean(right), rel=1e-6)
         assert score.loss[i] == pytest.approx(np.mean(losses), rel=1e-4)
-        for g in range(GROUPS):
-            rest = [r for place, r in enumerate(right) if place % GROUPS != g]
+        for g in range(SAMPLE_GROUPS):
+            rest = [r for place, r in enumerate(right) if place % SAMPLE_GROUPS != g]
             assert without[g, i] == pytest.approx(np.mean(rest), rel=1e-6)
     assert np.ptp(np.asarray(without)) > 0
 
@@ -92,14 +92,14 @@ def test_the_scores_of_a_part_of_a_regression():
 
     for i in range(4):
         assert score.accuracy[i] == pytest.approx(r2(i, sample), rel=1e-4)
-        for g in (0, 3, GROUPS - 1):
-            assert without[g, i] == pytest.approx(r2(i, sample[np.arange(30) % GROUPS != g]), rel=1e-4)
+        for g in (0, 3, SAMPLE_GROUPS - 1):
+            assert without[g, i] == pytest.approx(r2(i, sample[np.arange(30) % SAMPLE_GROUPS != g]), rel=1e-4)
     assert np.asarray(score.accuracy).min() > 0.1
 
 
 def test_many_models_have_the_same_scores_and_no_array_of_all_models_and_samples():
     task, total = toy_task(5, dataset=toy_dataset(num_test=310)), 310
-    count = MANY + 88
+    count = MANY_MODELS + 88
     models = models_of(task, count)
     evaluate = jax.jit(lambda m: task.evaluate(task.data, None, m))
     found = evaluate(models)

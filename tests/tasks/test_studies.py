@@ -7,7 +7,7 @@ from small import told
 import mdfl_jax
 from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import as_config
-from mdfl_jax.contrib.describe.partitions import describe, draw
+from mdfl_jax.contrib.describe.partitions import describe_data, draw
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.report.tables import note
@@ -76,7 +76,7 @@ def test_a_mistake_is_one_line(studied):
     study = studied(arrays(stratum=np.arange(100) % 4), **{"data.partition": "shards"})
     assert "; the loss is squared_error, and accuracy means max(R^2, 0)" in plan(study)
     (drawn,) = draw(study)
-    assert "which hold 100 samples of 4 strata" in describe(study, drawn)
+    assert "which hold 100 samples of 4 strata" in describe_data(study, drawn)
     np.testing.assert_array_equal(drawn.counts[0].sum(axis=0), np.bincount(study.groups[0].dataset.strata))
 
 

@@ -9,7 +9,7 @@ import time
 from small import told
 
 from mdfl_jax.traces import load
-from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.formats.sumo import streets_of_network
 
 STEP = '<fcd-export>\n<timestep time="0">\n<vehicle id="a" x="1" y="2"/>\n</timestep>\n'
 NS2 = "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n"
@@ -118,7 +118,7 @@ OF_FORMAT = [  # what only trace.format says
 
 def of_file(path):
     """The one line with which a file is refused, which names it."""
-    line = told(read_streets if path.name.endswith(".net.xml") else load, path)
+    line = told(streets_of_network if path.name.endswith(".net.xml") else load, path)
     assert repr(str(path)) in line
     return line
 

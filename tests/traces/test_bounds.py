@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small import told
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import contact_table, load, reading, resample
 from mdfl_jax.traces.formats import sumo
@@ -22,7 +22,7 @@ def trace(tmp_path, *rows, name="a.csv", header="time,id,x,y"):
 
 
 def warnings(path):
-    return [value for what, value in describe(load(path)) if what == "warning"]
+    return [value for what, value in describe_trace(load(path)) if what == "warning"]
 
 
 def test_what_is_harmless_is_described_with_a_warning(tmp_path):
@@ -30,7 +30,9 @@ def test_what_is_harmless_is_described_with_a_warning(tmp_path):
     both = trace(tmp_path, "0,a,1,2", "1e-6,a,1.0001,2", "2e-6,a,1,2", f"{CENTURY},a,1,2")
     fast = "a sample of an id every 1e-06 s; are the times in seconds?"
     assert warnings(both) == [fast, "it lasts 100.0 years; are the times in seconds?"]
-    assert dict(describe(load(both)))["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
+    assert (
+        dict(describe_trace(load(both)))["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
+    )
     (leap,) = warnings(trace(tmp_path, "0,a,0,2", "1,a,900,2", "2,a,0,2"))
     assert leap.startswith("2 of 2 steps are faster than 150 m/s, up to 900 m/s (id 'a' until 1 s); are the columns")
     assert warnings(trace(tmp_path, *(f"{k},{name},{k},2" for k in range(100) for name in "ab"))) == []

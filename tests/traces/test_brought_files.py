@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from small import told
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.traces import Contacts, contact_table, load
-from mdfl_jax.traces.plausible import notes
+from mdfl_jax.traces.plausible import trace_notes
 from tests.traces.test_readers import samples
 
 STEP = '<timestep time="{t}"><vehicle id="0" x="{x}" y="0" type="car"/><person id="0" x="1000" y="{t}"/></timestep>'
@@ -25,7 +25,7 @@ def test_a_vehicle_and_a_person_of_one_id_are_two_nodes(tmp_path):
     trace = load(path)
     assert samples(trace)["person 0", 2] == (1000, 2)
     assert (trace.ids, trace.kinds) == (("0", "person 0"), ("car", "person"))
-    assert "id '0' is a vehicle and a person, which is called 'person 0'" in notes(trace)[0]
+    assert "id '0' is a vehicle and a person, which is called 'person 0'" in trace_notes(trace)[0]
 
 
 def test_who_is_in_no_step_of_sumo_has_left(tmp_path):
@@ -33,7 +33,7 @@ def test_who_is_in_no_step_of_sumo_has_left(tmp_path):
     of_one = '<timestep time="{}"><vehicle id="b" x="1" y="0"/></timestep>'
     path.write_text("<fcd-export>" + STEP.format(t=0, x=0) + of_one.format(1) + of_one.format(2) + "</fcd-export>")
     said = "1 come after the beginning, 2 leave before the end: they are gone (trace.gaps=absent)"
-    assert dict(describe(load(path)))["presence"] == f"an id is seen for 0 s (median); {said}"
+    assert dict(describe_trace(load(path)))["presence"] == f"an id is seen for 0 s (median); {said}"
 
 
 def test_tracks_of_a_gpx_are_one_node_unless_they_overlap(tmp_path):
@@ -109,7 +109,7 @@ def test_a_scan_holds_until_the_next_one_or_as_long_as_is_said(tmp_path):
         assert said in loaded.why
     assert contacts(load(tmp_path / "bluetooth.csv", hold=60))[1] == (300, 360, "3", "4")
     (tmp_path / "rounds.csv").write_text("round,i,j\n0,0,1\n300,1,2\n900,0,2\n")
-    assert "rounds in steps of 300; are they seconds of scans?" in notes(load(tmp_path / "rounds.csv"))[1]
+    assert "rounds in steps of 300; are they seconds of scans?" in trace_notes(load(tmp_path / "rounds.csv"))[1]
     assert "trace.hold is 5; it must be 0" in told(load, tmp_path / "rounds.csv", hold=5)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.traces import load, part_of, resample
 
 GPX = "<gpx><trk><trkseg>\n{}</trkseg></trk></gpx>"
@@ -40,11 +40,11 @@ def test_heights_by_hand(tmp_path):
         assert trace.z.tolist() == ([5, 5] if fixed else [5, 45]), name
         table = resample(trace, 2.0)
         assert table.height[:, 0].tolist() == ([5, 5, 5] if fixed else [5, 25, 45]), name
-        assert dict(describe(trace))["heights"] == ("5.0 to 5.0 m" if fixed else "5.0 to 45.0 m")
+        assert dict(describe_trace(trace))["heights"] == ("5.0 to 5.0 m" if fixed else "5.0 to 45.0 m")
         plane = load(write(tmp_path, name, of_heights(name, "0", "0.00")))
         assert plane.z is None, name
         assert resample(plane, 2.0).height is None
-        assert "heights" not in dict(describe(plane))
+        assert "heights" not in dict(describe_trace(plane))
     rows = "time,id,x,y,z\n0,a,0,0,1\n1,a,1,0,2\n1,a,1,0,2\n0,b,200,0,3\n1,b,201,0,4\n"  # sorted by id
     trace = load(write(tmp_path, "a.csv", rows))
     found = {(trace.ids[k], t): z for k, t, z in zip(trace.node, trace.sample_times, trace.z)}

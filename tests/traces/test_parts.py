@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import told
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Trace, load, part_of, resample
 from mdfl_jax.traces.loading import EARTH_RADIUS
@@ -140,8 +140,8 @@ def test_what_sumo_exports_for_ns2_are_places_at_times(tmp_path):
         assert found == {("0", 10): 0, ("0", 11): 2, ("0", 12): 4, ("1", 10): 100, ("1", 11): 101.5}
         table = resample(trace, 1.0, gaps="absent")
         assert table.present.tolist() == [[True, True], [True, True], [True, False]]
-    assert "1 leave before the end: they stand there" in dict(describe(load(tmp_path), gaps="hold"))["presence"]
-    assert "1 leave before the end: they are gone" in dict(describe(load(tmp_path)))["presence"]
+    assert "1 leave before the end: they stand there" in dict(describe_trace(load(tmp_path), gaps="hold"))["presence"]
+    assert "1 leave before the end: they are gone" in dict(describe_trace(load(tmp_path)))["presence"]
     with pytest.raises(UserError, match="it says when nodes are active, and not where; a folder of both files"):
         load(tmp_path / "activity.tcl")
 

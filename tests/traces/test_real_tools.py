@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.traces import Trace, load
-from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.formats.sumo import streets_of_network
 
 ROUTES = """<routes><vType id="car" vClass="passenger"/>
 <flow id="f" type="car" begin="0" end="30" period="5" from="A0A1" to="C2C3"/>
@@ -61,7 +61,7 @@ def test_all_that_sumo_writes_of_one_run_is_one_trace(tmp_path):
         assert isinstance(trace, Trace)
         assert samples(trace) == truth, name
     assert len(truth) > 300
-    assert len(read_streets(net)) > 0
+    assert len(streets_of_network(net)) > 0
 
 
 def test_a_track_that_gpxpy_writes(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from small import told
 
 from mdfl_jax.traces.formats import sumo as module
-from mdfl_jax.traces.formats.sumo import read_streets, street_pieces
+from mdfl_jax.traces.formats.sumo import street_pieces, streets_of_network
 from mdfl_jax.traces.trace import Trace
 
 NET = """<?xml version="1.0" encoding="UTF-8"?>
@@ -34,7 +34,7 @@ def network(tmp_path):
 
 
 def test_streets_are_first_lanes_simplified_where_the_trace_is(network, monkeypatch):
-    one, two = read_streets(network)  # a junction has none
+    one, two = streets_of_network(network)  # a junction has none
     assert one.tolist() == [[0, 0], [50, 0.2], [100, 0], [100, 80]]
     assert two.tolist() == [[100, 80], [0, 80]]
     expected = [[0, 0, 100, 0], [100, 0, 100, 80], [100, 80, 0, 80]]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.allreduce import mean_of
+from mdfl_jax.algorithms.allreduce import mean_of_members
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, no_bits
@@ -50,7 +50,7 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         members = takes_part(links)
         start = jax.tree.map(lambda x, p: jnp.broadcast_to(x, p.shape), state.server, state.params)
         stepped, opt_state, loss = local_steps(settings, hparams, start, state.opt_state, context)
-        mean = mean_of(settings.sent(hparams, context.key, links, stepped), members)
+        mean = mean_of_members(settings.sent(hparams, context.key, links, stepped), members)
         server = jax.tree.map(lambda x, old: jnp.where(jnp.any(members), x, old), mean, state.server)
         one, none = members.astype(jnp.int32), jnp.zeros(members.shape, jnp.int32)
         sent = Traffic(one, one, none, none, count_bits(2 * one, dense_bits(stepped)), no_bits(len(members)))

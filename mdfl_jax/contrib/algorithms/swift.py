@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.adpsgd import STALENESS, Late, begin_next, begun, finish, finishing
+from mdfl_jax.algorithms.adpsgd import STALENESS, Late, begin_next, finish, finishing, first_works
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
@@ -36,7 +36,7 @@ def swift(settings: Settings = Settings()) -> Algorithm:
     """
 
     def init(hparams: LocalNumbers, client_params: ClientParams) -> SwiftState:
-        late = begun(settings, hparams, client_params)
+        late = first_works(settings, hparams, client_params)
         return SwiftState(late, jnp.ones(late.rounds.shape, jnp.float32))
 
     def do_round(

@@ -26,8 +26,8 @@ from mdfl_jax.cli.common import end_in_words, error_in
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import caller
-from mdfl_jax.storage.study_files import METRICS, locked, run_files
-from mdfl_jax.study.progress import Progress, Tally
+from mdfl_jax.storage.study_files import METRICS_FILE, locked, run_files
+from mdfl_jax.study.progress import Progress, ProgressTally
 from mdfl_jax.study.runner import Interrupted
 from mdfl_jax.study.signals import handled
 from mdfl_jax.study.study import Study
@@ -116,7 +116,7 @@ LOOK = 0.5  # seconds from one look at the workers to the next
 _PATIENCE = 60.0  # seconds that cancelled workers have to save their states
 
 
-class TallyOfFiles(Tally):
+class TallyOfFiles(ProgressTally):
     """The numbers of a study that other processes run, from its files: the records of runs, and metrics.jsonl."""
 
     def __init__(self, study: Study, workdir: Path, clock: Callable[[], float] = time.monotonic):
@@ -144,7 +144,7 @@ class TallyOfFiles(Tally):
     def _new_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl since the last look."""
         try:
-            with open(self.workdir / METRICS, "rb") as file:
+            with open(self.workdir / METRICS_FILE, "rb") as file:
                 self._read = 0 if self._read > file.seek(0, 2) else self._read  # a worker has begun it anew
                 file.seek(self._read)
                 new = file.read()
@@ -165,7 +165,7 @@ class TallyOfFiles(Tally):
         return f"{self._finished} of {self.num_runs} runs have ended"
 
 
-class Crew:
+class LocalCrew:
     """The workers of a study.
 
     Args:
@@ -259,13 +259,13 @@ def _why(state: State) -> str:
 P = TypeVar("P", bound=Callable[[int, Mapping[str, str], Path], Place])
 
 
-def place(name: str) -> Callable[[P], P]:
+def register_place(name: str) -> Callable[[P], P]:
     """Return a decorator that registers what makes a place, as `ThisMachine`, under a value of --on."""
     origin = caller()
 
     def add(kind: P) -> P:
-        def crew(many: int, cluster: str, workdir: Path) -> Crew:
-            return Crew(kind(many, parse_settings(cluster), workdir), many)
+        def crew(many: int, cluster: str, workdir: Path) -> LocalCrew:
+            return LocalCrew(kind(many, parse_settings(cluster), workdir), many)
 
         CREWS.register(name, doc=kind.__doc__ or "", origin=origin)(crew)
         return kind
@@ -273,7 +273,7 @@ def place(name: str) -> Callable[[P], P]:
     return add
 
 
-@place("here")
+@register_place("here")
 class ThisMachine:
     """Processes of this machine, which share its cores or its cards.
 

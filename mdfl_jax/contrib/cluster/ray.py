@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from mdfl_jax.contrib.cluster.crew import Order, State, place, shares
+from mdfl_jax.contrib.cluster.crew import Order, State, register_place, shares
 from mdfl_jax.contrib.cluster.workers import function_of, in_a_line, package, settings_of
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError
@@ -14,7 +14,7 @@ from mdfl_jax.core.errors import UserError
 _PASSED_ON = ("JAX_", "XLA_", "MDFL_", "WANDB_", "PYTHONPATH")  # variables that Ray's other machines do not know
 
 
-@place("ray")
+@register_place("ray")
 class Ray:
     """Tasks of Ray: on the cluster that the setting address or RAY_ADDRESS names, else on one that is started here.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from mdfl_jax.contrib.cluster.crew import Order, State, place, shares
+from mdfl_jax.contrib.cluster.crew import Order, State, register_place, shares
 from mdfl_jax.contrib.cluster.workers import function_of, in_a_line, package, settings_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.study_files import WORKERS
@@ -16,7 +16,7 @@ from mdfl_jax.storage.study_files import WORKERS
 _MINUTES = 60  # of a job, if the user sets none: a worker whose time is over saves its state, and another one goes on
 
 
-@place("slurm")
+@register_place("slurm")
 class Slurm:
     """Jobs of SLURM, submitted by submitit; with the setting executor=local, processes that submitit starts here.
 

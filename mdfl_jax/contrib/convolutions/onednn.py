@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.devices import backend, computes_512_bits, num_cores
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.conv import FORMS, SAMPLES, Form
+from mdfl_jax.models.conv import FORMS, SAMPLES, ConvForm
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
@@ -188,7 +188,7 @@ class _Library:
             self._openmp.omp_set_num_threads(before)
 
 
-class Shape(NamedTuple):
+class ConvShape(NamedTuple):
     """The numbers of a convolution of stride one.
 
     Attributes:
@@ -224,7 +224,7 @@ class Convolution:
       descriptions: those of oneDNN's three primitives.
     """
 
-    def __init__(self, library: _Library, shape: Shape):
+    def __init__(self, library: _Library, shape: ConvShape):
         self.library = library
         channels, height, width, samples, size, features = shape
         apart = (1, height * width * samples, width * samples, samples)  # of samples, channels, rows and columns
@@ -352,7 +352,7 @@ def pays(kernel_shape: Sequence[int], pixels: int, few_samples: bool) -> bool:
 
 
 @cache
-def _convolution(shape: Shape) -> Convolution:
+def _convolution(shape: ConvShape) -> Convolution:
     """Return the convolution of a shape, whose operations XLA knows from then on."""
     library = _load()
     assert isinstance(library, _Library)
@@ -379,7 +379,7 @@ def _keep_client() -> None:
 _HANDLERS: list[Any] = []  # kept, since XLA has only their addresses
 
 
-def _target(operation: str, shape: Shape) -> str:
+def _target(operation: str, shape: ConvShape) -> str:
     return "_".join(("mdfl_jax_onednn", operation, *map(str, shape)))
 
 
@@ -439,7 +439,7 @@ def _models(buffers: Sequence[_Buffer], rank: int) -> Iterator[Sequence[int]]:
         yield [start + sum(map(int.__mul__, place, apart)) for start, apart in zip(starts, strides)]
 
 
-def _call(operation: str, shape: Shape, *inputs: jax.Array) -> jax.Array:
+def _call(operation: str, shape: ConvShape, *inputs: jax.Array) -> jax.Array:
     """Compute an operation on the arrays of one model; `jax.vmap` gives it those of several."""
     made, name = _convolution(shape), OPERATIONS[operation][-1]
     channels, height, width, samples, size, features = shape
@@ -453,11 +453,11 @@ def _call(operation: str, shape: Shape, *inputs: jax.Array) -> jax.Array:
     return jax.ffi.ffi_call(_target(operation, shape), result, vmap_method="expand_dims")(*inputs)
 
 
-def _shape(images: jax.Array, kernel: jax.Array) -> Shape:
+def _shape(images: jax.Array, kernel: jax.Array) -> ConvShape:
     """Return the shape of a convolution, from its input or its result and its kernel."""
     _, height, width, samples = images.shape
     size, _, channels, features = kernel.shape
-    return Shape(channels, height, width, samples, size, features)
+    return ConvShape(channels, height, width, samples, size, features)
 
 
 def forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -504,7 +504,7 @@ def gradients(packed: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.
 
 
 FORMS.register("onednn", doc="That of oneDNN, on a CPU.")(
-    Form(
+    ConvForm(
         lambda x, kernel, _: forward(x, kernel),
         lambda *args: gradients(*args[:-1]),
         of_stride_one=True,

@@ -27,10 +27,10 @@ import numpy as np
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import COMMENT
-from mdfl_jax.storage.given import text_of
+from mdfl_jax.storage.given import decoded_start
 from mdfl_jax.traces import TRACE_FORMATS, detect, load, part_of
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
@@ -60,7 +60,7 @@ def main() -> int:
     """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
     if _GET.value is not None:
         return _get(_GET.value)
-    if common.value_of("config") is not None:
+    if common.flag_value("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
         for flag in (*_OF_TRACES, *_OF_SAMPLES.values()):
@@ -95,7 +95,7 @@ def main() -> int:
     if not lines:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
         loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part, _HOLD.value)
-        lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
+        lines = [("trace", _TRACE.value), *describe_trace(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
     _print(lines)
     return 0
 
@@ -117,8 +117,8 @@ def _get(name: str) -> int:
     from mdfl_jax.data import sources
     from mdfl_jax.data.dataset import facts
 
-    if name not in sources.PUBLIC:
-        raise UserError(unknown_name("data set of --get", name, tuple(sources.PUBLIC)))
+    if name not in sources.WELL_KNOWN:
+        raise UserError(unknown_name("data set of --get", name, tuple(sources.WELL_KNOWN)))
     _print([("data set", name), *facts(sources.load(name))])
     return 0
 
@@ -135,7 +135,7 @@ def _may_be_samples(path: Path) -> bool:
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
     with opened(path) as stream:
-        header = header_in(text_of(stream.read(2**16)))
+        header = header_in(decoded_start(stream.read(2**16)))
     return bool(header) and len({*map(role_of, header)} - {""}) < 3 and not has_contacts(header)
 
 
@@ -149,7 +149,7 @@ def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
     if layout not in LAYOUTS:
         raise UserError(unknown_name("layout", layout, LAYOUTS))
     whole = path if path.name not in ("", os.pardir) else Path(os.path.abspath(path))
-    if not (name := sources.name_of(whole)):
+    if not (name := sources.name_of_data(whole)):
         return []
     columns = columns_of(**{key: value for key, value in fields.items() if key != "layout"})
     return [("data set", str(path)), *facts(sources.load(name, str(whole.parent), columns=columns, layout=layout))]
@@ -161,7 +161,7 @@ def _is_graph(path: Path) -> bool:
     if not path.is_file() or any(plain.endswith(TRACE_FORMATS[name].endings) for name in TRACE_FORMATS):
         return False
     with opened(path) as stream:
-        text = text_of(stream.read(2**16))
+        text = decoded_start(stream.read(2**16))
     if path.suffix == ".json":
         return '"nodes"' in text
     if header_in(text):
@@ -227,6 +227,6 @@ def _show_clients() -> int:
     from mdfl_jax.study import make_study
 
     common.setup_jax("")
-    study = make_study(common.read_config())
-    print("\n\n".join(partitions.describe(study, data) for data in partitions.draw(study)))
+    study = make_study(common.config_of_flags())
+    print("\n\n".join(partitions.describe_data(study, data) for data in partitions.draw(study)))
     return 0

@@ -71,7 +71,7 @@ def draw(study: Study) -> list[Drawn]:
     return found
 
 
-def describe(study: Study, drawn: Drawn) -> str:
+def describe_data(study: Study, drawn: Drawn) -> str:
     """Describe the clients' data in words: what was drawn, the counts of the first seed, the numbers over all seeds.
 
     Args:

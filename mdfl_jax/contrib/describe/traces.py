@@ -83,7 +83,7 @@ def in_contact(position: np.ndarray, radius: float) -> np.ndarray:
     return pairs[apart <= np.square(np.float32(radius)) * REACH]
 
 
-def describe(
+def describe_trace(
     loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0, gaps: str = "auto"
 ) -> list[tuple[str, str]]:
     """Describe a trace in words, as (what, value) pairs.

@@ -25,7 +25,7 @@ from mdfl_jax.core.sharding import largest_of_runs
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.mobility.choosing import TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
+from mdfl_jax.mobility.choosing import TERRAINS, Movers, Sight, Strategy, StrategyNumbers, StrategyState, forms_of
 from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
@@ -87,7 +87,7 @@ class Observation(NamedTuple):
     action_mask: jax.Array
 
 
-def _waited(memory: Memory, is_mobile: jax.Array) -> jax.Array:
+def _waited(memory: StrategyState, is_mobile: jax.Array) -> jax.Array:
     """Return how many rounds static clients have waited for a mobile client, the mean over all pairs of them."""
     pairs = is_mobile[:, None] & ~is_mobile
     return jnp.sum(jnp.where(pairs, memory.round - memory.last, 0)) / jnp.maximum(jnp.sum(pairs), 1)

@@ -1,8 +1,8 @@
 """Compiles the programs of a study for a device that is not present, and reports what its compiler says of them.
 
 Those of each group are compiled in a child process of its own, since a failed check inside the compiler may abort the
-process. The child process runs `account`, and `describe` puts the result in words. `mdfl_jax.contrib.estimates.dry_run`
-starts the child processes.
+process. The child process runs `account`, and `describe_account` puts the result in words.
+`mdfl_jax.contrib.estimates.dry_run` starts the child processes.
 
 The devices are topologies of TPUs and GPUs, whose own compilers run on any machine. The compiler for TPUs comes with
 the package libtpu, that for GPUs with JAX's CUDA plugin. Neither needs a device or a driver, but before JAX starts the
@@ -20,11 +20,11 @@ import numpy as np
 from mdfl_jax.contrib.estimates import meters
 from mdfl_jax.contrib.estimates.here import epoch_steps, round_flops
 from mdfl_jax.core import devices
-from mdfl_jax.core.devices import KINDS, Target, Wanted
+from mdfl_jax.core.devices import KINDS, TargetDevices, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
-from mdfl_jax.study.memory import MIB, Need, device_limit, following, need_of, steps_of
+from mdfl_jax.study.memory import MIB, Need, device_limit, following, main_steps, need_of
 from mdfl_jax.study.study import Study
 
 ENVIRONMENT = {
@@ -61,7 +61,7 @@ def check_installed(wanted: Wanted) -> None:
         )
 
 
-def load(wanted: Wanted) -> Target:
+def target_devices(wanted: Wanted) -> TargetDevices:
     """Return the devices of a target, which is a TPU or a GPU.
 
     Raises:
@@ -86,7 +86,7 @@ def load(wanted: Wanted) -> Target:
     share = 1.0
     if kind.backend == "gpu":  # the share of the memory that JAX reserves when it starts
         share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75"))
-    return Target(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
+    return TargetDevices(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
 
 
 def _gpu(kind: str) -> str:
@@ -149,7 +149,7 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     on_a_device = placement.at_once
     options = devices.compiler_options(group.simulation.alone, effort)
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    steps = steps_of(group, placement)
+    steps = main_steps(group, placement)
     compiled = [step.lower().compile(options) for step in steps]
     seconds, of_cores = time.perf_counter() - begin, time.process_time() - begin_cpu
     need, limit = need_of(steps, compiled), device_limit(study.experiment.engine.memory_mib)
@@ -175,7 +175,7 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     if not aim.kind or not aim.kind.clock or found["effort"] == "least":
         return found
     texts = [program.as_text() for program in compiled]
-    cost = meters.read(*texts, epoch_steps=epoch_steps(study, group))
+    cost = meters.read_cost(*texts, epoch_steps=epoch_steps(study, group))
     return found | _of_meters(cost, found, aim.kind)
 
 
@@ -216,7 +216,7 @@ def _of_meters(cost: meters.Cost, found: dict[str, Any], kind: devices.Kind) -> 
     }
 
 
-def describe(found: dict[str, Any]) -> str:
+def describe_account(found: dict[str, Any]) -> str:
     """Describe the result of `account` in words."""
     need, limit = Need(**found["bytes"]), found["limit"]
     total, mib = need.total, {part: f"{size / MIB:,.1f}" for part, size in found["bytes"].items()}

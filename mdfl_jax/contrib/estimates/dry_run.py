@@ -64,7 +64,7 @@ def main(wanted: "Wanted") -> int:
             name = "; ".join(found.get("points", [])) or f"program {number + 1} of {count}"
             print(f"  {name}\n    does not compile: {found['failure']}", flush=True)
         else:
-            print(accounts.describe(found), flush=True)
+            print(accounts.describe_account(found), flush=True)
         bad += "failure" in found or not found["runs_that_fit"]
         hours.append(found.get("study_hours"))
         number += 1
@@ -124,7 +124,7 @@ def child(wanted: "Wanted", config: "ConfigDict", effort: str) -> int:
     from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
-    with devices.aimed_at(accounts.load(wanted)):
+    with devices.aimed_at(accounts.target_devices(wanted)):
         study = make_study(config)
         group = study.groups[int(number)]
         begun = {

@@ -35,7 +35,7 @@ def _run(wanted: "Wanted | None", config: "ConfigDict", effort: str) -> int:
     """
     del wanted, effort
     study = make_study(config)
-    print(plan(study, given=common.fields_of_user(common.value_of("config"))))
+    print(plan(study, given=common.fields_of_user(common.flag_value("config"))))
     told, fits = apart(lambda: _describe(study)) or ("", True)
     print(told)
     return 0 if fits else 1

@@ -150,7 +150,7 @@ def _nothing() -> _Sums:
     return _Sums(*(defaultdict(int) for _ in _Sums._fields))
 
 
-def read(*texts: str, epoch_steps: int = 0) -> Cost:
+def read_cost(*texts: str, epoch_steps: int = 0) -> Cost:
     """Add up the cycles and the collectives of programs that are called one after another.
 
     Args:

@@ -114,7 +114,7 @@ class LineLogger(Sink):
         self.close()
 
 
-def numbers_of(line: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def measured_numbers(line: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """Yield the measured values of a line that are finite numbers, with their keys in metrics.jsonl."""
     for key, value in line.items():
         if key not in WORDS and isinstance(value, int | float) and math.isfinite(value):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.config.checks import LOGGERS
-from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, numbers_of
+from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, measured_numbers
 from mdfl_jax.storage.disk import Appended
 from mdfl_jax.study.study import Study
 
@@ -87,7 +87,7 @@ class TensorBoard(LineLogger):
         from tensorboardX.summary import scalar
 
         file = self._files.get(run.folder) or self._begin(run, line["round"])
-        for key, value in numbers_of(line):
+        for key, value in measured_numbers(line):
             file.add(scalar(key, value), line["round"])
 
     def _begin(self, run: LoggedRun, first_round: int) -> _EventFile:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mdfl_jax.config.checks import LOGGERS
-from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, numbers_of
+from mdfl_jax.contrib.loggers.line_logger import LineLogger, LoggedRun, measured_numbers
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study.study import Study
@@ -63,7 +63,7 @@ class WeightsAndBiases(LineLogger):
         if line["round"] <= known["round"]:
             return
         opened = self._open.get(run.folder) or self._begin(run, known)
-        opened.log(dict(numbers_of(line)), step=line["round"])
+        opened.log(dict(measured_numbers(line)), step=line["round"])
         known["round"] = line["round"]
 
     def _remembered(self, run: LoggedRun) -> dict[str, Any]:

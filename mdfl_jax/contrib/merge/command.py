@@ -36,5 +36,5 @@ def main() -> int:
     results = merge([Path(part) for part in _PART.value], out)
     print(tables.text(results))
     if _REPORT.value:
-        common.write_report(results)
+        common.make_report(results)
     return 0

@@ -24,7 +24,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (
     CONFIG,
-    MODELS,
+    MODEL_FOLDER,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
@@ -33,7 +33,7 @@ from mdfl_jax.storage.study_files import (
     runs_in,
     state_path,
 )
-from mdfl_jax.study.identity import DIGESTS, Field, fields_of, in_words, not_in_runs, typed
+from mdfl_jax.study.identity import DIGESTS, Field, config_fields, differences_in_words, not_in_runs, typed
 from mdfl_jax.study.workdir import inspect_workdir
 from mdfl_jax.study.workers import Workers
 
@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], out: Path) -> Results:
     with locked(out):
         if others := Workers(out).others():
             raise UserError(f"--workdir={out}: {others[0]} computes runs there")
-        for folder in ("", RUNS, MODELS):
+        for folder in ("", RUNS, MODEL_FOLDER):
             disk.remove_parts(out / folder)
         for record in records.values():
             workdir = record.path.parent.parent
@@ -111,7 +111,7 @@ class _Part:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The fields of its configuration by path."""
-        return fields_of(self.manifest["config"])
+        return config_fields(self.manifest["config"])
 
     def values(self, point: Mapping[str, Any], paths: Iterable[str]) -> tuple[Any, ...]:
         """Return the values of one of its points for some fields. One that it does not vary is as configured."""
@@ -133,7 +133,7 @@ def _check_alike(first: _Part, other: _Part) -> None:
     words = f"{other.workdir} and {first.workdir} cannot be merged: "
     if paths:
         fields = (Field(path, there.get(path), here.get(path), *folders) for path in paths)
-        raise UserError(words + in_words(fields))
+        raise UserError(words + differences_in_words(fields))
     for entry in DIGESTS:
         ours, theirs = (part.manifest["config"].get(entry) or {} for part in (first, other))
         for name in ours:

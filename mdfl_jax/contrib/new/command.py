@@ -21,7 +21,7 @@ _KIND = flags.DEFINE_string("kind", "", "Registry of the entry, as the first wor
 _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file is called NAME.py.")
 WORDS, DOES = ("kind", "name"), ""
 
-SECTIONS = {
+RECIPES = {
     "aggregation": "An aggregation rule",
     "algorithm": "An algorithm",
     "attack": "An attack",
@@ -53,7 +53,7 @@ def example(kind: str) -> str:
     above = folder().parent  # the checkout, or mdfl_jax/shipped of an installed package
     page = above / "docs" / "extending.md"
     text = (page if page.is_file() else above / "extending.md").read_text(encoding="utf-8")
-    return text.split(f"\n## {SECTIONS[kind]}\n")[1].split("```python\n")[1].split("```")[0]
+    return text.split(f"\n## {RECIPES[kind]}\n")[1].split("```python\n")[1].split("```")[0]
 
 
 def rename(text: str, name: str) -> str:
@@ -64,25 +64,25 @@ def rename(text: str, name: str) -> str:
     return re.sub(rf"\b{own}\b", name, text)
 
 
-def check(kind: str, name: str) -> None:
+def check_entry(kind: str, name: str) -> None:
     """Check the kind and the name of a new member.
 
     Raises:
       UserError: if there is no such kind; if the name is no identifier, is that of an entry of this kind, or is that of
         a module, which a file of this name would hide.
     """
-    from mdfl_jax.config.sections import families
+    from mdfl_jax.config.sections import entry_registries
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
     if not kind or not name:
-        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(SECTIONS)}")
-    if kind not in SECTIONS:
-        raise UserError(unknown_name("kind", kind, SECTIONS))
+        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(RECIPES)}")
+    if kind not in RECIPES:
+        raise UserError(unknown_name("kind", kind, RECIPES))
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise UserError(f"the name is {name!r}; it must be letters, digits and underscores, and begin with a letter")
-    registries = [*(family.registry for family in families()), METRICS, FIGURES]
+    registries = [*(family.registry for family in entry_registries()), METRICS, FIGURES]
     by_kind = {registry.kind: registry for registry in registries} | {"dataset": SOURCES}
     if name in by_kind[kind]:
         raise UserError(f"the name is {name!r}; there is a {kind} of this name already, choose another one")
@@ -92,18 +92,18 @@ def check(kind: str, name: str) -> None:
         raise UserError(f"the name is {name!r}; the example of a {kind} uses this word already, choose another one")
 
 
-def write(kind: str, name: str, folder: Path) -> Path:
+def write_entry(kind: str, name: str, folder: Path) -> Path:
     """Write the file of an entry and return its path.
 
     Args:
-      kind: one of `SECTIONS`.
-      name: the name of the entry, checked by `check`.
+      kind: one of `RECIPES`.
+      name: the name of the entry, checked by `check_entry`.
       folder: where the file goes.
 
     Raises:
       UserError: if the file exists or cannot be written.
     """
-    path, text = folder / f"{name}.py", _HEAD.format(section=SECTIONS[kind], name=name) + rename(example(kind), name)
+    path, text = folder / f"{name}.py", _HEAD.format(section=RECIPES[kind], name=name) + rename(example(kind), name)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -117,8 +117,8 @@ def write(kind: str, name: str, folder: Path) -> Path:
 def main() -> int:
     """Write the file and print how it is run."""
     common.setup_jax("", only_cpu=True)
-    check(_KIND.value, _NAME.value)
-    own = write(_KIND.value, _NAME.value, Path())
+    check_entry(_KIND.value, _NAME.value)
+    own = write_entry(_KIND.value, _NAME.value, Path())
     print(f"wrote {own}")
     print(f"  mdfl sweep ./{own}")
     return 0

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import words
+from mdfl_jax.core.own_files import error_words
 from mdfl_jax.core.trees import STATISTICS
 from mdfl_jax.models.adapters import (
     OTHERS,
@@ -64,7 +64,7 @@ def nnx_model(model: Any) -> Any:
     except UserError:
         raise
     except Exception as error:  # the user's module may raise any type
-        raise UserError(f"the model {where(model).rpartition(': ')[2]} cannot be made: {words(error)}") from error
+        raise UserError(f"the model {where(model).rpartition(': ')[2]} cannot be made: {error_words(error)}") from error
 
 
 class NNXModel(ClientModel):

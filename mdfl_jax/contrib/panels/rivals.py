@@ -93,7 +93,7 @@ def measures(study: Results, matrix: Matrix) -> dict[str, np.ndarray]:
     accuracy = np.where(has_result[..., None], accuracy, np.nan)
     end = np.stack([accuracy[p, :, at] for p, at in enumerate(last)])
     later = accuracy[..., 1:]  # the first evaluation is before any round
-    named = {END: end, "mean over the evaluations": mean_of_known(later)}
+    named = {END: end, "mean over the evaluations": finite_mean(later)}
     if WORST in found.values and _judged(study)[0] == JUDGED[0]:
         named["worst client at the end"] = np.stack([found.values[WORST][p, :, at] for p, at in enumerate(last)])
     named |= {words: _at_equal(matrix, found, accuracy, key) for key, words in EQUAL.items() if key in found.values}
@@ -109,7 +109,7 @@ def _of_cells(matrix: Matrix, values: np.ndarray) -> np.ndarray:
     return np.where(matrix.point[..., None] >= 0, values[matrix.point], np.nan)
 
 
-def mean_of_known(values: np.ndarray) -> np.ndarray:
+def finite_mean(values: np.ndarray) -> np.ndarray:
     """Return the mean over the last axis of values that are finite; NaN where none is."""
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
@@ -131,7 +131,7 @@ def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -
     return made
 
 
-def differences(values: np.ndarray, reference: int) -> Differences:
+def paired_differences(values: np.ndarray, reference: int) -> Differences:
     """Return the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
 
     The values are [R, C, S], as `measures` gives them. `mean`, `half` and `alone` of the result are [R, C], with NaN
@@ -195,7 +195,7 @@ def _tally_in_words(matrix: Matrix, found: Differences) -> str:
 
 def _caption(study: Results, shown: Compared) -> str:
     matrix, values, reference = shown
-    first = differences(next(iter(values.values())), reference)
+    first = paired_differences(next(iter(values.values())), reference)
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
         f" {describe_seeds(study)}."
@@ -210,7 +210,7 @@ def rivals(study: Results, shown: Compared) -> Matrices:
     matrix, values, reference = shown
     settings, rivals = matrix.settings[:MOST_ROWS], list(map(spaced, matrix.rivals))
     others = [c for c in range(len(rivals)) if c != reference]
-    found = {name: differences(array, reference) for name, array in values.items()}
+    found = {name: paired_differences(array, reference) for name, array in values.items()}
     sizes = np.abs(np.concatenate([of.mean[:, others].ravel() for of in found.values()]))
     largest = max(LEAST_RANGE, float(np.nanquantile(sizes, IN_COLOUR)))
 
@@ -225,6 +225,6 @@ def rivals(study: Results, shown: Compared) -> Matrices:
         names, label = [rivals[c] for c in others], f"over {rivals[reference]} (points)"
         return Cells(mean, half, settings, names, label, (-largest, largest), "RdBu", signed=True, texts=texts)
 
-    matrices = {name: cells(of, mean_of_known(values[name])) for name, of in found.items()}
+    matrices = {name: cells(of, finite_mean(values[name])) for name, of in found.items()}
     size = 7.2 / min(2, len(found)), min(1.4 + 0.24 * len(settings), 9.5)
     return Matrices("", "", matrices, size, 2, (min(60 * len(others) + 160, 700), 26 * len(settings) + 60))

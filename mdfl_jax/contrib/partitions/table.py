@@ -181,7 +181,7 @@ def _of_json(text: str, where: str) -> np.ndarray:
     return counts
 
 
-class TableNumbers(PartitionNumbers):
+class PartitionTableNumbers(PartitionNumbers):
     """The numbers of the partition ``table``."""
 
     table: str = number(
@@ -234,7 +234,7 @@ class TableNumbers(PartitionNumbers):
             )
 
 
-@PARTITIONS.register("table", TableNumbers, formula="the owners, or the counts [N, C], of the file")
+@PARTITIONS.register("table", PartitionTableNumbers, formula="the owners, or the counts [N, C], of the file")
 def _by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the samples to the clients as a file says: who holds which samples, or how many of each label.
 

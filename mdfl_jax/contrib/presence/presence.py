@@ -42,7 +42,7 @@ from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.storage.given import whole_numbers
 
-OWN = number_of("presence")  # folded into the key, since other networks draw from the same stream
+OWN_STREAM = number_of("presence")  # folded into the key, since other networks draw from the same stream
 ABSENT = ("idle", "train")
 """What clients do that are away: nothing, or they train alone."""
 NEWCOMERS = ("kept", "initial", "neighbour")
@@ -57,8 +57,8 @@ class Moment(NamedTuple):
 
 
 # (numbers, key of the seed, moment of the round, who was there in the round before [N] bool) -> [N] bool
-Presence = Callable[[Any, jax.Array, Moment, jax.Array], jax.Array]
-PRESENCES: Registry[Presence] = Registry("presence", contrib="presence")
+PresenceRule = Callable[[Any, jax.Array, Moment, jax.Array], jax.Array]
+PRESENCES: Registry[PresenceRule] = Registry("presence", contrib="presence")
 
 
 class MarkovNumbers(Numbers):
@@ -245,7 +245,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
             raise UserError(f"presence.{setting}: {unknown_name(setting, value, known)}")
 
     def said(params: PresenceParams, key: jax.Array, round_index: jax.Array, before: jax.Array) -> jax.Array:
-        own = jax.random.fold_in(stream(key, "placement"), OWN)
+        own = jax.random.fold_in(stream(key, "placement"), OWN_STREAM)
         moment = Moment(round_index, round_index.astype(jnp.float32) * params.seconds)
         numbers = params.numbers.typed() if isinstance(params.numbers, Numbers) else params.numbers
         return rule(numbers, own, moment, before)

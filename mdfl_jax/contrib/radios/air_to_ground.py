@@ -86,7 +86,7 @@ def sight(numbers: AirToGroundNumbers, elevation: jax.Array) -> jax.Array:
     return 1 / (1 + a * jnp.exp(-b * (elevation - a)))
 
 
-def loss(numbers: AirToGroundNumbers, distance: jax.Array, mine: jax.Array, theirs: jax.Array) -> jax.Array:
+def ground_loss(numbers: AirToGroundNumbers, distance: jax.Array, mine: jax.Array, theirs: jax.Array) -> jax.Array:
     """Return the path loss in dB between clients at distances on the ground and at two heights, all in metres."""
     _, _, excess, hidden = ENVIRONMENTS[numbers.environment]
     above = jnp.abs(mine - theirs)
@@ -98,7 +98,7 @@ def loss(numbers: AirToGroundNumbers, distance: jax.Array, mine: jax.Array, thei
     return jnp.where(on_ground, log_distance.loss(numbers, distance), free + seen * excess + (1 - seen) * hidden)
 
 
-def reach(numbers: AirToGroundNumbers, most: jax.Array, mine: jax.Array, theirs: jax.Array) -> jax.Array:
+def ground_reach(numbers: AirToGroundNumbers, most: jax.Array, mine: jax.Array, theirs: jax.Array) -> jax.Array:
     """Return the largest distance on the ground with at most a loss of ``most`` dB, by bisection; 0 for none.
 
     The loss grows with the distance, since both the slant distance and the buildings in between do.
@@ -107,12 +107,12 @@ def reach(numbers: AirToGroundNumbers, most: jax.Array, mine: jax.Array, theirs:
     def halve(_: int, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bounds
         middle = (low + high) / 2
-        fits = loss(numbers, 10**middle, mine, theirs) <= most
+        fits = ground_loss(numbers, 10**middle, mine, theirs) <= most
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
 
     start = jnp.zeros(jnp.broadcast_shapes(most.shape, mine.shape, theirs.shape), jnp.float32)
     low = jax.lax.fori_loop(0, _HALVINGS, halve, (start + NEAREST, start + FARTHEST))[0]
-    return jnp.where(loss(numbers, jnp.float32(0), mine, theirs) <= most, 10**low, 0)
+    return jnp.where(ground_loss(numbers, jnp.float32(0), mine, theirs) <= most, 10**low, 0)
 
 
 RADIOS.register(
@@ -122,4 +122,4 @@ RADIOS.register(
     formula="SNR as of log_distance;  loss = 20 log10(4 pi f s / c) + P eta_los + (1 - P) eta_nlos;  "
     "P = 1 / (1 + a exp(-b (theta - a)))",
     cite="alhourani2014",
-)(PathLoss(loss, reach, heights, ("height", "height_spread", "flying")))
+)(PathLoss(ground_loss, ground_reach, heights, ("height", "height_spread", "flying")))

@@ -8,7 +8,7 @@ from mdfl_jax.contrib.radios.radio import RATES, Rate
 from mdfl_jax.contrib.radios.rates import by_table
 from mdfl_jax.core.numbers import Numbers
 
-TABLE = (
+ITS_G5_RATES = (
     (4.1, 3.0e6),
     (5.6, 4.5e6),
     (6.5, 6.0e6),
@@ -26,4 +26,4 @@ RATES.register(
     doc="IEEE 802.11p (ITS-G5), 10 MHz: 3 to 27 Mbit/s.",
     formula="rate = 3, 4.5, 6, 9, 12, 18, 24, 27 Mbit/s from SNR = 4.1, 5.6, 6.5, 9, 11.7, 15.5, 19.9, 22 dB on",
     cite="todisco2021",
-)(Rate(lambda numbers, snr: by_table(TABLE, snr), lambda numbers: TABLE[0][0]))
+)(Rate(lambda numbers, snr: by_table(ITS_G5_RATES, snr), lambda numbers: ITS_G5_RATES[0][0]))

@@ -26,7 +26,7 @@ def _rows() -> Table:
     return tuple((10 * math.log10(2 ** (bits / ATTENUATION) - 1), bits) for bits in each)
 
 
-TABLE = _rows()
+SIDELINK_RATES = _rows()
 
 
 class SidelinkNumbers(Numbers):
@@ -47,4 +47,4 @@ RATES.register(
     doc="5G NR sidelink: the schemes of 3GPP TS 38.214, table 5.1.3.1-1.",
     formula="rate = e 168/180 width for the largest e of the table with e 168/180 <= 0.4 log2(1 + SNR)",
     cite="todisco2021",
-)(Rate(lambda numbers, snr: numbers.width * by_table(TABLE, snr), lambda numbers: TABLE[0][0]))
+)(Rate(lambda numbers, snr: numbers.width * by_table(SIDELINK_RATES, snr), lambda numbers: SIDELINK_RATES[0][0]))

@@ -207,7 +207,7 @@ class RadioState(NamedTuple):
     drawn: jax.Array | None = None
 
 
-class Parts(NamedTuple):
+class RadioParts(NamedTuple):
     """The parts of a radio by name, and whether it has shadowing and bursts; "": the part is missing."""
 
     radio: str = "disc"
@@ -228,12 +228,12 @@ def ratio_of(decibels: jax.Array) -> jax.Array:
     return 10 ** (decibels / 10)
 
 
-def least_snr(parts: Parts, params: RadioParams) -> float:
+def least_snr(parts: RadioParts, params: RadioParams) -> float:
     """Return the SNR in dB below which the rate of a link is 0; minus infinity for none."""
     return RATES[parts.rate].least(params.rate) if parts.rate else -jnp.inf
 
 
-def reach_alone(parts: Parts, params: RadioParams) -> float:
+def reach_alone(parts: RadioParts, params: RadioParams) -> float:
     """Return how far a signal reaches without shadowing, fading and other senders, in metres.
 
     It is 0 without a signal, and where heights decide it, which a seed or a trace draws.
@@ -255,7 +255,7 @@ def _losses(path_loss: PathLoss, signal: Any, distance: float) -> jax.Array:
     return path_loss.loss(signal, jnp.float32(distance), *tall)
 
 
-def hears_nobody(parts: Parts, params: RadioParams, radius: float) -> str:
+def hears_nobody(parts: RadioParts, params: RadioParams, radius: float) -> str:
     """Say why no signal reaches a hundredth of the radius, without shadowing and fading; "" if one does."""
     path_loss, signal = RADIOS[parts.radio], params.signal
     if path_loss is None:
@@ -268,7 +268,7 @@ def hears_nobody(parts: Parts, params: RadioParams, radius: float) -> str:
     return f"hardly anybody hears anybody: {given} allow a loss of {left:g} dB, and it is {lost:.4g} dB at {near:g} m"
 
 
-def best_rate(parts: Parts, params: RadioParams) -> float:
+def best_rate(parts: RadioParts, params: RadioParams) -> float:
     """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone.
 
     Both are in the air or both on the ground, where a trace may have any client.
@@ -281,7 +281,7 @@ def best_rate(parts: Parts, params: RadioParams) -> float:
     return float(best * jnp.max(jnp.asarray(share)))
 
 
-def radio(parts: Parts) -> LinkFilter | None:
+def radio(parts: RadioParts) -> LinkFilter | None:
     """Make the link filter of a radio, whose numbers are a `RadioParams`; None for the plain disc, which removes none.
 
     Raises:
@@ -479,11 +479,11 @@ class RadioConfig(Section):
         ),
     )
 
-    def parts(self, whole: Any) -> Parts:
+    def parts(self, whole: Any) -> RadioParts:
         """Return its parts."""
-        return Parts(self.name, self.fading, self.rate, self.sharing, is_shadowed(whole), has_bursts(whole))
+        return RadioParts(self.name, self.fading, self.rate, self.sharing, is_shadowed(whole), has_bursts(whole))
 
-    def members(self, whole: Any) -> tuple[Parts, RadioParams]:
+    def members(self, whole: Any) -> tuple[RadioParts, RadioParams]:
         """Return its parts, and their traced numbers."""
         families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
         numbers = (self.burst, self.burst_end, whole.cost.bandwidth)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.choosing import NOT_SEEN, Sight, StrategyNumbers, best
 from mdfl_jax.mobility.registry import strategy
 
 _LONGEST = 255  # rounds; a place that was out of range for longer, or always, is as idle as this
@@ -34,6 +34,6 @@ class CoverageNumbers(StrategyNumbers):
 def coverage(key: jax.Array, sight: Sight) -> jax.Array:
     """Coverage: to where the ground has not been in range for longest, discounted by the way; no client is known."""
     assert sight.ground is not None
-    idle = jnp.where(sight.ground == NEVER, _LONGEST, jnp.minimum(sight.ground, _LONGEST)).astype(jnp.float32)
+    idle = jnp.where(sight.ground == NOT_SEEN, _LONGEST, jnp.minimum(sight.ground, _LONGEST)).astype(jnp.float32)
     worth = sight.around(idle**sight.numbers.impatience)
     return best(key, worth * sight.numbers.discount**sight.travel, sight)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.choosing import NOT_SEEN, Sight, StrategyNumbers, best
 from mdfl_jax.mobility.registry import strategy
 
 
@@ -34,7 +34,7 @@ def _staleness(key: jax.Array, sight: Sight) -> jax.Array:
     """Staleness: to the cluster centre where models differed most from its own, times the rounds since then."""
     assert sight.difference is not None
     largest = jnp.maximum(jnp.max(sight.difference), 1e-6)
-    differs = jnp.where(sight.difference == NEVER, largest, sight.difference)
+    differs = jnp.where(sight.difference == NOT_SEEN, largest, sight.difference)
     worth = jnp.where(sight.known, differs * sight.age**sight.numbers.ageing, 0.0)
     clients = jnp.maximum(sight.near(sight.known.astype(worth.dtype)), 1.0)
     return best(key, sight.near(worth) / clients, sight)

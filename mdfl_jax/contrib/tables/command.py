@@ -25,6 +25,6 @@ def main() -> int:
         raise UserError("a study and a file are needed, as in: mdfl table runs/pairs --to=table.tex")
     for name in (_DIR.value, _TO.value):
         check_path("the path", name)
-    pivot.save(Results.read(_DIR.value).shown(), Path(_TO.value), _ROWS.value, _COLUMNS.value, _METRIC.value)
+    pivot.save_table(Results.read(_DIR.value).shown(), Path(_TO.value), _ROWS.value, _COLUMNS.value, _METRIC.value)
     print(_TO.value)
     return 0

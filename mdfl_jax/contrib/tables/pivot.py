@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
-from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
+from mdfl_jax.report.sheet import MISSING, Cell, Sheet, plain_number
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
 from mdfl_jax.report.tables import NumberColumn, best_and_ties, number_columns
 from mdfl_jax.results.axes import Axis, spaced
@@ -81,7 +81,7 @@ def pivot(study: Results, rows: str = "", columns: str = "", metric: str = "fina
 
 
 def _mean_and_half(found: Any) -> tuple[float | None, float | None]:
-    return mean_of(found), found.get("ci95") if isinstance(found, Mapping) else None
+    return plain_number(found), found.get("ci95") if isinstance(found, Mapping) else None
 
 
 def _axis_named(study: Results, name: str, flag: str) -> Axis:
@@ -115,7 +115,7 @@ def _quantity(study: Results, key: str) -> NumberColumn:
 _ENDINGS = (".md", ".tex", ".csv")
 
 
-def save(study: Results, path: Path, rows: str, columns: str, metric: str) -> None:
+def save_table(study: Results, path: Path, rows: str, columns: str, metric: str) -> None:
     """Save one table whose format the ending of the file says; the arguments are those of `pivot`.
 
     Raises:
@@ -128,7 +128,7 @@ def save(study: Results, path: Path, rows: str, columns: str, metric: str) -> No
         raise UserError("the table needs two varying settings; tables/summary.tex has a row for each point")
     try:
         if path.suffix == ".csv":
-            sheet.write_csv(path, found.numbers)
+            sheet.write_rows(path, found.numbers)
         else:
             path.write_text(sheet.markdown(found.sheet) if path.suffix == ".md" else sheet.latex(found.sheet), "utf-8")
     except OSError as error:

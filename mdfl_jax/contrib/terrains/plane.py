@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.mobility.choosing import TERRAINS, Memory, Terrain, check_size
+from mdfl_jax.mobility.choosing import TERRAINS, StrategyState, Terrain, check_num_clients
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld
 from mdfl_jax.mobility.plane import (
@@ -40,7 +40,7 @@ class PlaneStrategyNumbers(SpeedNumbers):
     def check(self, setting: Setting) -> None:
         """Check the speeds, and that there are at most `LARGEST_IN_PLANE` clients."""
         super().check(setting)
-        check_size(setting, LARGEST_IN_PLANE, "each client looks at all places and clients")
+        check_num_clients(setting, LARGEST_IN_PLANE, "each client looks at all places and clients")
 
 
 class Body(NamedTuple):
@@ -75,7 +75,7 @@ def _first_in_plane(world: PlaneWorld, chart: GridWorld) -> GridClient:
     return GridClient(_present(world.start.shape[0]), nearest.astype(jnp.int32), world.label_counts)
 
 
-def _stand(world: PlaneWorld, memory: Memory) -> tuple[GridClient, jax.Array]:
+def _stand(world: PlaneWorld, memory: StrategyState) -> tuple[GridClient, jax.Array]:
     left = memory.body.clients.time_left
     arrived = ~((left > 0) & jnp.isfinite(left))
     rests = world.is_mobile & arrived & (memory.round > 0)  # at the point of the lattice where it went
@@ -106,7 +106,7 @@ def _rest(key: jax.Array, client: PlaneClient) -> PlaneClient:
     return client._replace(velocity=jnp.zeros_like(client.velocity), time_left=jnp.full_like(client.time_left, jnp.inf))
 
 
-def _in_plane(keys: jax.Array, world: PlaneWorld, memory: Memory, chosen: jax.Array) -> Memory:
+def _in_plane(keys: jax.Array, world: PlaneWorld, memory: StrategyState, chosen: jax.Array) -> StrategyState:
     clients, numbers, motion = memory.body.clients, world.numbers, world.motion
     way, count = lattice(world.size)[chosen] - clients.position, world.start.shape[0]
     draw = partial(between, low=numbers.speed_min, high=numbers.speed_max)

@@ -37,9 +37,9 @@ def main() -> int:
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")
     if _FIGURES.value:
         pictures.check_folder(Path(_FIGURES.value))
-    config = network.alone(common.read_config(), _SEEDS.value, _ROUNDS.value)
+    config = network.alone(common.config_of_flags(), _SEEDS.value, _ROUNDS.value)
     all_points = points(resolve(config))
-    observed, relaying = network.of_config(config, all_points), fedmobile.table(all_points)
+    observed, relaying = network.of_config(config, all_points), fedmobile.relay_table(all_points)
     if not any(observed) and not relaying:
         raise UserError(
             "no point of this study has clients that mix their models over links, or FedMobile's search intervals with"
@@ -55,7 +55,7 @@ def main() -> int:
     if _JSON.value:
         _write(Path(_JSON.value), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     if _FIGURES.value and content["points"]:
-        for path in pictures.save(content["points"], Path(_FIGURES.value)):
+        for path in pictures.save_theory(content["points"], Path(_FIGURES.value)):
             print(f"picture: {path}")
     return 0
 

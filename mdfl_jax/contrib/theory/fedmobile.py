@@ -1,7 +1,7 @@
 """FedMobile's bounds and probabilities of meeting a relay: C, D, theorems 1 and 2, proposition 2 with appendix D.5.
 
 A distribution of the gap between two meetings with the server is an array P [Delta + 1]: P[k] is the probability of a
-gap of k slots, and P[0] = 0. `table` has these numbers for the sweep points of a study that relay.
+gap of k slots, and P[0] = 0. `relay_table` has these numbers for the sweep points of a study that relay.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
 from mdfl_jax.config.points import Point
-from mdfl_jax.config.sections import in_use, numbers_in
+from mdfl_jax.config.sections import entries_in_use, numbers_in
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
@@ -198,7 +198,7 @@ def gradient_bound(bracket: float, assumed: Assumptions, num_clients: int, slots
     return start + drift + noise
 
 
-HEADER = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")
+RELAY_COLUMNS = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")
 
 
 def row(point: Point) -> tuple[str, ...] | None:
@@ -210,7 +210,7 @@ def row(point: Point) -> tuple[str, ...] | None:
     """
     experiment = point.experiment
     numbers = numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
-    laws = [getattr(n, "gap_law", None) for family, _, n in in_use(experiment) if family.registry is PATTERNS]
+    laws = [getattr(n, "gap_law", None) for family, _, n in entries_in_use(experiment) if family.registry is PATTERNS]
     if not isinstance(numbers, FedMobileNumbers) or not laws or laws[0] is None:
         return None
     law = laws[0]()
@@ -226,11 +226,11 @@ def row(point: Point) -> tuple[str, ...] | None:
     return (point.id, f"{delta}", f"{mean:.4g}", *in_slots, *in_probability)
 
 
-def table(points: list[Point]) -> str:
+def relay_table(points: list[Point]) -> str:
     """Describe the sweep points of a study that relay, as a table with a line for each; '' if there is none."""
     rows = [found for found in map(row, points) if found]
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in (HEADER, *rows)]
+    widths = [max(map(len, column)) for column in zip(RELAY_COLUMNS, *rows)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in (RELAY_COLUMNS, *rows)]
     return "\n".join(line.rstrip() for line in lines)

@@ -3,7 +3,8 @@
 W is a mixing matrix as `mdfl_jax.core.types.Links.mix`: row i has the weights of receiver i, rows sum to one, a round
 is X <- W X. J is the matrix of 1 / N. The product psi of several rounds is W of the last round times ... times W of the
 first. ``adjacency[..., t, i, j]`` is true where client i hears client j in round t. A round that does not come within
-the rounds that are known is `NEVER` (union windows: property 1). All functions are computed on the host, in float64.
+the rounds that are known is `UNREACHED` (union windows: property 1). All functions are computed on the host, in
+float64.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 
-NEVER = np.iinfo(np.int32).max
+UNREACHED = np.iinfo(np.int32).max
 ZERO = 1e-9  # a p below this is zero: eigenvalues of small matrices are known to about 1e-15
 BLOCK = 1_000_000  # entries of the matrices whose eigenvalues are computed together
 GONE = 1e-12  # what a round leaves of a disagreement, if it is only rounding error
@@ -26,10 +27,10 @@ def next_links(adjacency: np.ndarray) -> np.ndarray:
       adjacency: [..., R, N, N] bool.
 
     Returns:
-      [..., R, N, N] int32, the smallest t >= k with the link, for each k; `NEVER` if there is none.
+      [..., R, N, N] int32, the smallest t >= k with the link, for each k; `UNREACHED` if there is none.
     """
     following = np.empty(adjacency.shape, np.int32)
-    later = np.full(adjacency.shape[:-3] + adjacency.shape[-2:], NEVER, np.int32)
+    later = np.full(adjacency.shape[:-3] + adjacency.shape[-2:], UNREACHED, np.int32)
     for t in range(adjacency.shape[-3] - 1, -1, -1):
         later = np.where(adjacency[..., t, :, :], np.int32(t), later)
         following[..., t, :, :] = later
@@ -53,7 +54,7 @@ def _reached(following: np.ndarray) -> np.ndarray:
     inside = np.zeros((len(following), clients), bool)
     inside[:, 0] = True
     for _ in range(clients - 1):
-        chosen = np.where(inside, np.int64(NEVER) + 1, soonest).argmin(1)
+        chosen = np.where(inside, np.int64(UNREACHED) + 1, soonest).argmin(1)
         last = np.maximum(last, soonest[rows, chosen])
         inside[rows, chosen] = True
         soonest = np.minimum(soonest, following[rows, :, chosen])
@@ -67,7 +68,8 @@ def closing_rounds(following: np.ndarray) -> np.ndarray:
       following: [..., R, N, N] int32 from `next_links`.
 
     Returns:
-      [..., R] int32; `NEVER` where the union of all rounds from k on is not strongly connected. Of one client it is k.
+      [..., R] int32; `UNREACHED` where the union of all rounds from k on is not strongly connected. Of one client it is
+      k.
     """
     flat = following.reshape(-1, *following.shape[-2:])
     heard = _reached(flat)
@@ -90,7 +92,7 @@ def effective_windows(closing: np.ndarray) -> np.ndarray:
     rounds = closing.shape[-1]
     begin = np.arange((rounds + 1) // 2)
     closing = closing[..., begin]
-    return np.where(closing == NEVER, np.inf, closing - begin + 1.0)
+    return np.where(closing == UNREACHED, np.inf, closing - begin + 1.0)
 
 
 def strong_window(closing: np.ndarray) -> np.ndarray:
@@ -197,7 +199,7 @@ def windows(mix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         size, psi = 2 * size, psi[..., 1:even:2, :, :] @ psi[..., 0:even:2, :, :]
 
 
-class Spread(NamedTuple):
+class Contraction(NamedTuple):
     """The effect of the products of mixing matrices on models that differ.
 
     Attributes:
@@ -212,7 +214,7 @@ class Spread(NamedTuple):
     labels: np.ndarray
 
 
-def spread(mix: np.ndarray, shares: np.ndarray) -> Spread:
+def spread(mix: np.ndarray, shares: np.ndarray) -> Contraction:
     """Compute how fast models come together, and how far constant gradients keep them apart.
 
     Training is replaced by x <- W (x + g) with a constant g for each client, from equal models. With g of independent
@@ -246,7 +248,7 @@ def spread(mix: np.ndarray, shares: np.ndarray) -> Spread:
     together = num_components(np.asarray((mix[:, begin:] > 0).any(1)))
     shrinks = (together == 1) & (rate < 0)
     halving = np.where(shrinks, np.log(2) * count / np.where(shrinks, -rate, 1.0), np.inf)
-    return Spread(halving, np.sqrt(of_distance / count), np.sqrt(of_labels / count))
+    return Contraction(halving, np.sqrt(of_distance / count), np.sqrt(of_labels / count))
 
 
 def corollary_1(num_clients: int, window: float) -> float:

@@ -55,7 +55,7 @@ def check_folder(folder: Path) -> None:
         raise UserError(f"--figures={folder}: there is no folder {str(folder.parent)!r}")
 
 
-def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+def save_theory(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write the picture of `_draw` to a folder as theory.png, theory.pdf and theory.svg, and return their paths.
 
     Raises:

@@ -73,7 +73,7 @@ class Rounds:
         return (np.abs(self.mix.sum(-2) - 1) < 1e-5).all((1, 2))
 
     @cached_property
-    def spread(self) -> mixing.Spread:
+    def spread(self) -> mixing.Contraction:
         """How fast models come together, and how far gradients keep them apart (`mixing.spread`)."""
         samples = self.label_counts.sum(-1, keepdims=True)
         return mixing.spread(self.mix, self.label_counts / np.maximum(samples, 1))

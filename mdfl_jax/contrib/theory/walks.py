@@ -7,7 +7,7 @@ Its hitting times solve linear equations (Levin, Peres: Markov Chains and Mixing
 
 import numpy as np
 
-from mdfl_jax.contrib.theory.mixing import NEVER
+from mdfl_jax.contrib.theory.mixing import UNREACHED
 
 _MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
 
@@ -63,7 +63,7 @@ def cover_times(following: np.ndarray, is_mobile: np.ndarray) -> tuple[np.ndarra
       has been met by any mobile client [S]); ``inf`` where that does not happen within the rounds, NaN where nobody is
       mobile.
     """
-    first = np.where(following[:, 0] == NEVER, np.inf, following[:, 0])
+    first = np.where(following[:, 0] == UNREACHED, np.inf, following[:, 0])
     pairs, none = _to_meet(is_mobile), ~is_mobile.any(1)
     alone = np.where(pairs, first, 0).max(2)
     mean = np.where(is_mobile, alone, 0).sum(1) / np.maximum(is_mobile.sum(1), 1)

@@ -69,6 +69,6 @@ def of_ending(ending: str, read: Callable[..., dict[str, Any]], place: int, is_t
 FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data.formats", contrib="formats.data")
 
 
-def in_order() -> list[Format]:
+def formats_in_order() -> list[Format]:
     """Return the formats in the order in which they are tried."""
     return sorted((FORMATS[name] for name in FORMATS), key=lambda known: known.place)

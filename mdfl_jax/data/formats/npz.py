@@ -19,7 +19,7 @@ MEDMNIST = {f"{a}_{b}": f"{x}_{s}" for a, s in (("train", "train"), ("val", "val
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
 
 
-def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
+def read_npz(files: list[Path], where: str) -> dict[str, np.ndarray]:
     """Read the four arrays of an npz file, and the optional ones.
 
     Each array is read to its end, so that zipfile compares every checksum. MedMNIST's names are known; arrays of other
@@ -60,4 +60,4 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
     return array
 
 
-FORMATS.register("npz", doc="NumPy's npz files.")(of_ending(".npz", read, place=0))
+FORMATS.register("npz", doc="NumPy's npz files.")(of_ending(".npz", read_npz, place=0))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.own_files import words
+from mdfl_jax.core.own_files import error_words
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.dataset import (
     KEYS,
@@ -26,7 +26,7 @@ from mdfl_jax.data.dataset import (
     rank_in_group,
     subset,
 )
-from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, Format, TableColumns, in_order
+from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, Format, TableColumns, formats_in_order
 from mdfl_jax.storage.given import GIVEN, keep_known
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
@@ -36,7 +36,7 @@ x_train, y_train, x_test and y_test are needed; docs/data.md lists the others an
 """
 
 
-PUBLIC = {
+WELL_KNOWN = {
     "mnist": "lecun1998",
     "fashion_mnist": "xiao2017",
     "cifar10": "krizhevsky2009",
@@ -54,7 +54,7 @@ declares, or 0). Its description in the registry is the form of the names.
 """
 
 FETCHERS: Registry[Callable[[str, str], None]] = Registry("fetcher of data sets", contrib="formats.sources")
-"""Functions that fetch a set of `PUBLIC` once, by the prefix with which `PREPARED` then reads it.
+"""Functions that fetch a set of `WELL_KNOWN` once, by the prefix with which `PREPARED` then reads it.
 
 A fetcher is a function (name, data directory), which raises a `UserError` if it cannot.
 """
@@ -74,7 +74,7 @@ def load(
       name: a member of `SOURCES` (`digits`), or the name of a data set in the data directory in one of the formats
         (`mnist` for `mnist.npz`, `mnist.csv` or the IDX files of MNIST), or `tfds:<name>` or `hf:<folder>` for one that
         TensorFlow Datasets or Hugging Face's `datasets` has prepared there. They are searched in this order. A set of
-        `PUBLIC` that is not there is fetched once (`fetch`).
+        `WELL_KNOWN` that is not there is fetched once (`fetch`).
       directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. If neither is set, `tfds:` reads
         the default directory of tensorflow-datasets, and files cannot be loaded.
       limit_train: the largest number of training samples; 0 takes all. Of samples with one label `balanced_subset`
@@ -130,10 +130,10 @@ def load(
 
 
 def fetch(name: str, directory: str = "") -> str:
-    """Fetch a set of `PUBLIC` if it is not prepared yet, which needs the extra tfds and, once, a network.
+    """Fetch a set of `WELL_KNOWN` if it is not prepared yet, which needs the extra tfds and, once, a network.
 
     Args:
-      name: the name; another one than those of `PUBLIC` is returned as it is.
+      name: the name; another one than those of `WELL_KNOWN` is returned as it is.
       directory: as in `load`.
 
     Returns:
@@ -143,7 +143,7 @@ def fetch(name: str, directory: str = "") -> str:
       UserError: if it cannot be fetched. The line says what to put where.
     """
     prefix = next(iter(FETCHERS), "")
-    if name not in PUBLIC or not prefix:
+    if name not in WELL_KNOWN or not prefix:
         return name
     try:
         FETCHERS[prefix](name, data_directory(directory))
@@ -155,7 +155,7 @@ def fetch(name: str, directory: str = "") -> str:
 def _is_there(name: str, directory: str) -> bool:
     """Tell whether a data directory has files of a data set."""
     path = data_directory(directory)
-    return bool(path) and any(name in kind.names(Path(path), os.listdir(path)) for kind in in_order())
+    return bool(path) and any(name in kind.names(Path(path), os.listdir(path)) for kind in formats_in_order())
 
 
 def _limited(y: np.ndarray, limit: int, targets: Targets) -> np.ndarray | slice:
@@ -165,7 +165,7 @@ def _limited(y: np.ndarray, limit: int, targets: Targets) -> np.ndarray | slice:
     return balanced_subset(y, limit) if targets is Targets.LABELS else evenly_spaced(len(y), limit)
 
 
-def names(directory: str = "") -> list[str]:
+def data_names(directory: str = "") -> list[str]:
     """List the names that `load` takes: members of `SOURCES`, data sets of a directory, and the forms `tfds:<name>`.
 
     The directory is ``directory`` or, if it is "", that of MDFL_DATA_DIR.
@@ -180,11 +180,11 @@ def names(directory: str = "") -> list[str]:
             entries = os.listdir(path)
         except OSError as error:
             raise UserError(f"data directory {path!r} cannot be listed ({error.strerror})") from error
-        known.update(*(kind.names(Path(path), entries) for kind in in_order()))
+        known.update(*(kind.names(Path(path), entries) for kind in formats_in_order()))
     return [*sorted(known), *(PREPARED.doc(prefix) for prefix in PREPARED)]
 
 
-def files_of(name: str, directory: str = "") -> list[Path]:
+def data_files(name: str, directory: str = "") -> list[Path]:
     """Return the files of the data directory that `load` reads for a name.
 
     Args:
@@ -198,7 +198,7 @@ def files_of(name: str, directory: str = "") -> list[Path]:
     return _files(name, directory)[1]
 
 
-def name_of(path: Path) -> str:
+def name_of_data(path: Path) -> str:
     """Return the name of the data set that a file or a folder is, in the folder in which it lies; "" if it is none.
 
     Raises:
@@ -206,7 +206,7 @@ def name_of(path: Path) -> str:
     """
     if (path / "dataset_dict.json").is_file():
         return f"hf:{path.name}"
-    for kind in in_order():
+    for kind in formats_in_order():
         for name in sorted(kind.names(path.parent, [path.name])):
             files = kind.files(path.parent, name)
             if path in files or all(path in file.parents for file in files):
@@ -219,7 +219,7 @@ def name_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def given(arrays: Mapping[str, Any] | tuple[Any, Any]) -> Iterator[str]:
+def known_data(arrays: Mapping[str, Any] | tuple[Any, Any]) -> Iterator[str]:
     """Make a data set of arrays known by a name inside the context.
 
     The name contains a digest of the arrays. So a study with the same settings and other arrays is another study.
@@ -272,7 +272,7 @@ def _array(value: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
-        raise UserError(f"{what} cannot be an array ({words(error)})") from error
+        raise UserError(f"{what} cannot be an array ({error_words(error)})") from error
     if array.dtype.kind not in "biuf":
         raise UserError(f"{what} is {array.dtype} {list(array.shape)}; allowed: an array of numbers")
     return array
@@ -310,7 +310,7 @@ def data_directory(directory: str) -> str:
 
 def _how_to_get(name: str) -> str:
     """Return the part of an error that says how to get a well-known data set; "" for other data sets."""
-    if name not in PUBLIC:
+    if name not in WELL_KNOWN:
         return ""
     return (
         f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one; "
@@ -321,11 +321,11 @@ def _how_to_get(name: str) -> str:
 def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
     """Return the format and the files of a data set, after a check that the directory's listing has it."""
     path = data_directory(directory)
-    for kind in in_order() if path else ():
+    for kind in formats_in_order() if path else ():
         if name in kind.names(Path(path), os.listdir(path)):
             return kind, kind.files(Path(path), name)
     if (parent := os.path.dirname(name)) or os.path.isfile(name):
-        stem = name_of(Path(name)) or Path(name).name.removesuffix(".npz").removesuffix(".csv")
+        stem = name_of_data(Path(name)) or Path(name).name.removesuffix(".npz").removesuffix(".csv")
         raise UserError(
             f"data.name is {name!r}, a path; a file is named by its folder and its name without the ending: "
             f"data.dir={parent or '.'} data.name={stem}"
@@ -335,7 +335,7 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
 
 def _missing(name: str, directory: str) -> str:
     """Return the line about a data set that is not there."""
-    path, unknown = data_directory(directory), unknown_name("data.name", name, names(directory))
+    path, unknown = data_directory(directory), unknown_name("data.name", name, data_names(directory))
     if not path:
         return (
             f"{unknown}; another name is that of a file <data.dir>/<name>.npz, and neither data.dir nor the environment"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdfl_jax.core.metric import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
-from mdfl_jax.core.outcomes import number
+from mdfl_jax.core.outcomes import parsed_number
 from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.declare import METRICS, metric
 
@@ -255,9 +255,11 @@ def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, di
       'norm' then.
     """
     in_round, norm = DIVERGENCE
-    told = lambda line: not math.isnan(number(line.get(in_round)))  # noqa: E731
+    told = lambda line: not math.isnan(parsed_number(line.get(in_round)))  # noqa: E731
     lost = {str(seed): line for seed, lines in by_seed.items() if (line := next(filter(told, lines), None))}
     return {
         "diverged": {seed: line["round"] for seed, line in lost.items()},
-        "divergence": {seed: {"round": int(line[in_round]), "norm": number(line[norm])} for seed, line in lost.items()},
+        "divergence": {
+            seed: {"round": int(line[in_round]), "norm": parsed_number(line[norm])} for seed, line in lost.items()
+        },
     }

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.choosing import NOT_SEEN, Sight, StrategyNumbers, best
 from mdfl_jax.mobility.registry import strategy
 from mdfl_jax.mobility.rule import KNOWLEDGE
 
@@ -36,7 +36,7 @@ class WaitingNumbers(StrategyNumbers):
 def expected_unmet(sight: Sight) -> jax.Array:
     """Return what the clients that were never met are expected to be worth in range of each candidate, [K]."""
     assert sight.ground is not None
-    unseen = (sight.ground == NEVER).astype(jnp.float32)
+    unseen = (sight.ground == NOT_SEEN).astype(jnp.float32)
     waited = (sight.round + 1.0) ** sight.numbers.impatience
     return sight.unknown / jnp.maximum(jnp.sum(unseen), 1.0) * waited * sight.around(unseen)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.conv import STAGES, Conv, max_pool, together
+from mdfl_jax.models.conv import STAGES, Conv, max_pool, together_form
 from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec, StageNumbers
 from mdfl_jax.models.norm import GroupNorm
 
@@ -55,7 +55,7 @@ class ConvNet(nn.Module):
         stage = nn.remat(Stage) if settings.remat else Stage
         widths, size, form = settings.numbers.widths, settings.numbers.kernel, settings.convolution
         x = jnp.transpose(images, (3, 1, 2, 0))
-        at_once = None if self.groups else together(form, STAGES)
+        at_once = None if self.groups else together_form(form, STAGES)
         y = at_once(settings, x) if at_once else None
         if y is None:
             y = x

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.conv import BOTTLENECKS, Conv, max_pool, together
+from mdfl_jax.models.conv import BOTTLENECKS, Conv, max_pool, together_form
 from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
 
@@ -129,7 +129,7 @@ class ResNet(nn.Module):
         """Return the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
         shape, settings, block = self.shape, self.settings, Block
         has_bottlenecks = shape.bottleneck and settings.numbers.norm == "batch"
-        if has_bottlenecks and (instead := together(settings.convolution, BOTTLENECKS)):
+        if has_bottlenecks and (instead := together_form(settings.convolution, BOTTLENECKS)):
             block, settings = instead, settings._replace(convolution="")
         block = nn.remat(block) if settings.remat else block
         x = jnp.transpose(images, (3, 1, 2, 0))

@@ -15,13 +15,13 @@ from mdfl_jax.core.rng import number_of, stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.metrics.values import HEARD, components
-from mdfl_jax.networks.graphs import reachable, until_connected
+from mdfl_jax.networks.graphs import heard_over_hops, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 # The picks fold this number into the key, since the inner network draws from the same streams.
 _OWN = number_of("participation")
-PICKS = ("both_ways", "one_way")
+PICK_DIRECTIONS = ("both_ways", "one_way")
 """Who sends if one of two clients has picked the other: both of them, or only the picked client."""
 
 
@@ -65,7 +65,7 @@ def pick_links(
       adjacency: [N, K] bool; [i, j] is true where i hears the sender at place j.
       rate: nu in [0, 1].
       senders: the clients for which the places stand.
-      picks: one of `PICKS`.
+      picks: one of `PICK_DIRECTIONS`.
 
     Returns:
       [N, K] bool, a subset of ``adjacency``: i hears j if i has picked j or, where exchanges go both ways, if j has
@@ -81,7 +81,7 @@ def _picks_that_stay(key: jax.Array, links: Links, rate: jax.Array | float) -> j
     """Draw links as `pick_links` until they connect the same clients as all links do; if no draw does, keep all."""
     whole, senders = links.adjacency, links.senders
     draw = lambda k: pick_links(k, whole, rate, senders)  # noqa: E731
-    reach = reachable if senders.ids is None else partial(components, senders=senders)
+    reach = heard_over_hops if senders.ids is None else partial(components, senders=senders)
     return until_connected(draw, key, lambda _: whole, like=whole, reach=reach)
 
 
@@ -115,7 +115,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
       stay: if true, the picks are drawn once for each seed and stay, for algorithms that keep copies of their
         neighbours' models. The picks are drawn until they connect the same clients as the inner links, at most 100
         times; if no draw does, all links stay.
-      picks: one of `PICKS`.
+      picks: one of `PICK_DIRECTIONS`.
 
     Returns:
       A network that gives what the inner one gives, without FIXED unless ``stay`` is true. FIXED then means the same

@@ -54,7 +54,7 @@ from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
 from mdfl_jax.traces.formats.sumo import street_pieces
-from mdfl_jax.traces.plausible import heights_of, notes, stay
+from mdfl_jax.traces.plausible import heights_of, stay, trace_notes
 
 
 class TraceFiles:
@@ -92,7 +92,7 @@ class TraceFiles:
             if (loaded := self.read.get(asked)) is None:
                 with stages.stage(f"reading the trace {config.file}"):
                     loaded = self.read[asked] = load(*asked)
-                self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in notes(loaded))
+                self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in trace_notes(loaded))
             if isinstance(loaded, Contacts):
                 if said := _never_met(experiment, loaded):
                     self.notes[f"trace.file {config.file}: {said}"] = None

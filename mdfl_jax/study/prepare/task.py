@@ -42,10 +42,9 @@ from mdfl_jax.models import MODELS, ModelSettings, client_model
 from mdfl_jax.models.weights import WEIGHTS, Used
 from mdfl_jax.results.results import Results, models_of
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, is_saved, mean_of, named, read
+from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, client_mean, is_saved, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
-from mdfl_jax.storage.study_files import CONFIG
-from mdfl_jax.storage.study_files import MODELS as FOLDER
+from mdfl_jax.storage.study_files import CONFIG, MODEL_FOLDER
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
@@ -266,7 +265,7 @@ class Start(NamedTuple):
         """Read the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
         tensors = read(self.files[seed])
         if self.clients == MEAN:
-            means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or mean_of(tensors)
+            means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or client_mean(tensors)
             tensors = {CLIENTS + name.split("/", 1)[1]: x[None] for name, x in means.items()}
         leaves = [tensors[name].astype(leaf.dtype) for name, leaf in named(self.model, CLIENTS).items()]
         return jax.tree.unflatten(jax.tree.structure(self.model), leaves)
@@ -318,11 +317,11 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
         raise UserError(f"{str(path)!r}: it holds no models of a study{lacks}")
     if path.is_file() or path.suffix == SUFFIX:
         return dict.fromkeys(seeds, path)
-    workdir, wanted = (path.parent.parent, path.name) if path.parent.name == FOLDER else (path, "")
+    workdir, wanted = (path.parent.parent, path.name) if path.parent.name == MODEL_FOLDER else (path, "")
     if not (workdir / CONFIG).exists():
         raise UserError(f"{str(path)!r}: it is no file, and {str(workdir)!r} is no folder of a study")
     results = Results.open(workdir)
-    if not (workdir / FOLDER).is_dir():
+    if not (workdir / MODEL_FOLDER).is_dir():
         raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final or every:K does")
     point = (
         _point(results, experiment)
@@ -355,7 +354,9 @@ def _point(results: Results, experiment: Experiment) -> int:
     ]
     if len(agree) == 1:
         return agree[0]
-    known = "; ".join(f"{workdir / FOLDER / _settings(results, p)} ({point['id']})" for p, point in enumerate(points))
+    known = "; ".join(
+        f"{workdir / MODEL_FOLDER / _settings(results, p)} ({point['id']})" for p, point in enumerate(points)
+    )
     many = "several of its points have" if agree else "none of its points has"
     raise UserError(f"{str(workdir)!r}: {many} the settings of this point; name the models of one: {known}")
 

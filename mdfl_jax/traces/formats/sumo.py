@@ -16,8 +16,8 @@ from mdfl_jax.traces.reading import (
     Columns,
     TraceFormat,
     check_count,
-    number,
     opened,
+    read_number,
     wrong,
 )
 from mdfl_jax.traces.trace import Trace
@@ -130,10 +130,10 @@ class _FCDReader(SumoReader):
         try:
             x, y = float(x_text), float(y_text)
         except ValueError:
-            x, y = number(self.path, self.line, "x", x_text), number(self.path, self.line, "y", y_text)
+            x, y = read_number(self.path, self.line, "x", x_text), read_number(self.path, self.line, "y", y_text)
         z = None
         if "z" in attributes and (z_text := dict(zip(attributes[::2], attributes[1::2])).get("z")) is not None:
-            z = number(self.path, self.line, "z", z_text)
+            z = read_number(self.path, self.line, "z", z_text)
         if (first := self.tag_of.setdefault(name, tag)) != tag:
             name = self.of_two(tag, name, first)
         is_new = name not in self.columns.ids
@@ -160,7 +160,7 @@ class _FCDReader(SumoReader):
         given = dict(zip(attributes[::2], attributes[1::2]))
         if "time" not in given:
             wrong(self.path, "<timestep> has no attribute time", self.line)
-        time = number(self.path, self.line, "time", given["time"])
+        time = read_number(self.path, self.line, "time", given["time"])
         if self.times and time <= self.times[-1]:
             wrong(self.path, f"time goes from {self.times[-1]:g} to {time:g}; times must grow", self.line)
         self.times.append(time)
@@ -246,11 +246,11 @@ class _NetworkReader(SumoReader):
         axes = text.split(",")
         if len(axes) not in (2, 3):  # the third one is the height
             wrong(self.path, f"a lane's shape has the point {text!r}; it must be x,y or x,y,z", self.line)
-        x, y = (number(self.path, self.line, "a coordinate of a lane's shape", axis) for axis in axes[:2])
+        x, y = (read_number(self.path, self.line, "a coordinate of a lane's shape", axis) for axis in axes[:2])
         return x, y
 
 
-def read_streets(path: str | Path) -> list[np.ndarray]:
+def streets_of_network(path: str | Path) -> list[np.ndarray]:
     """Read the streets of a SUMO network, plain or gzip.
 
     Args:
@@ -309,11 +309,11 @@ def street_pieces(path: str | Path, trace: Trace) -> np.ndarray:
       [K, 4] float32, from (x, y) to (x, y), with K at most `MOST_PIECES` unless the network has more streets.
 
     Raises:
-      UserError: as `read_streets`, or if the places of the trace's file are in degrees.
+      UserError: as `streets_of_network`, or if the places of the trace's file are in degrees.
     """
     if trace.format.endswith("_geo"):
         wrong(path, "the network is in metres, and the places of the trace are in degrees; FCD output has both")
-    streets, tolerance = read_streets(path), TOLERANCE
+    streets, tolerance = streets_of_network(path), TOLERANCE
     lines = [simplified(street, tolerance) for street in streets]
     while sum(len(line) - 1 for line in lines) > max(MOST_PIECES, len(streets)):
         tolerance *= 2

@@ -20,13 +20,13 @@ from mdfl_jax.traces.reading import (
     Columns,
     TraceFormat,
     check_count,
-    files_of,
     first_line,
-    number,
     opened,
     parse_whole,
+    read_number,
     rows_of,
     seconds,
+    trace_files,
     wrong,
 )
 from mdfl_jax.traces.trace import Contacts, Trace
@@ -199,7 +199,7 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
     """
     columns, why, notes = Columns(path), "", list[str]()
     is_folder = Path(path).is_dir()
-    for node, file in files_of(path):
+    for node, file in trace_files(path):
         found = _Places(file, geographic, named, node if is_folder else "")
         columns.path = file
         with opened(file) as stream:
@@ -242,14 +242,14 @@ def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> 
             elif unit == 1:
                 time = float(row[time_at])
             else:
-                time = number(found.path, line, "time", row[time_at]) / unit
+                time = read_number(found.path, line, "time", row[time_at]) / unit
             columns.add(line, name, time, float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
             for role in at:
                 if role not in ("id", "type") and (role != "time" or not has_dates):
-                    number(found.path, line, role, row[at[role]])
+                    read_number(found.path, line, role, row[at[role]])
             raise
     return at
 
@@ -317,7 +317,7 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
 
 def _instant(path: str | Path, line: int, name: str, text: str, unit: float) -> float:
     if is_number(text) or not is_date(text):
-        return number(path, line, name, text) / unit
+        return read_number(path, line, name, text) / unit
     return seconds(path, line, text, name)
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 from mdfl_jax.contrib.comparison.compare import names_of, read_studies
 from mdfl_jax.contrib.comparison.pairing import why_unpaired
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.page import write
-from mdfl_jax.report.registry import in_order
+from mdfl_jax.report.page import write_files
+from mdfl_jax.report.registry import panels_in_order
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
@@ -134,7 +134,7 @@ def test_studies_of_different_length_are_compared_in_all_panels_at_the_last_comm
     assert run.curves["r80: dcm"].rounds.tolist() == [0, 20, 40, 60, 80]  # the curves show all
     assert "The studies end at different rounds (r40 at round 40, r80 at round 80)" in run.remarks[0]
     assert [point["distance_moved_per_mobile_client"] for point in run.outcomes[2:]] == [42.0, 42.0]
-    said = {name: panel.caption(run) for name, panel in in_order().items() if panel.applies(run)}
+    said = {name: panel.caption(run) for name, panel in panels_in_order().items() if panel.applies(run)}
     assert all("round 40" in said[name] for name in ("accuracy", "final_accuracy"))
 
 
@@ -152,5 +152,5 @@ def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
     folder = tmp_path / "both"
     folder.mkdir()
     run = read_studies(two)
-    assert write(run, folder) == folder / "report.html"
+    assert write_files(run, folder) == folder / "report.html"
     assert before == {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}

@@ -69,7 +69,7 @@ def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time
 
 @installed
 def test_what_fails_in_the_library_is_an_error_and_no_result(monkeypatch):
-    shape = onednn.Shape(3, 6, 7, 4, 3, 9)  # of no other test
+    shape = onednn.ConvShape(3, 6, 7, 4, 3, 9)  # of no other test
     onednn._convolution(shape)
     x, kernel = models()
     monkeypatch.setattr(onednn.Convolution, "plan", lambda *_: 1 / 0)

@@ -100,7 +100,7 @@ def program(x, which):
         return jax.lax.switch(which, [lambda: z, lambda: jnp.cos(z @ y), lambda: y @ y @ y]), None
     return jax.lax.scan(step, x, None, length=2)[0]
 
-target = accounts.load(devices.parse("tpu-v5e"))
+target = accounts.target_devices(devices.parse("tpu-v5e"))
 place = jax.sharding.SingleDeviceSharding(target.devices[0])
 args = [jax.ShapeDtypeStruct((34816, 34816), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)]
 with devices.aimed_at(target):

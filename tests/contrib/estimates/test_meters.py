@@ -1,6 +1,6 @@
 """The meter of a program for a TPU, on a program by hand."""
 
-from mdfl_jax.contrib.estimates.meters import Collective, Operation, read
+from mdfl_jax.contrib.estimates.meters import Collective, Operation, read_cost
 
 PROGRAM = """HloModule jit_advance, is_scheduled=true
 
@@ -85,7 +85,7 @@ ENTRY %main (a: f32[8]) -> f32[8] {
 
 
 def test_loops_are_multiplied_out_and_the_dearest_branch_counts():
-    cost = read(PROGRAM)
+    cost = read_cost(PROGRAM)
     assert cost.rounds == 20 * (100 + 1000 + 3 * 7 + 7 + 50)
     assert cost.rest == 400 + 3 * 33  # the evaluation's loop, though a round's operation was moved into it
     assert cost.operations[0] == (Operation("copy", "", "f32[8]"), 20_000)
@@ -97,7 +97,7 @@ def test_loops_are_multiplied_out_and_the_dearest_branch_counts():
 def test_the_steps_of_local_epochs_are_given():
     loop = "condition=%search_condition, body=%inner_body"
     text = PROGRAM.replace(loop, loop + ', metadata={op_name="jit(f)/while/body/round/epochs/while"}')
-    cost = read(text, epoch_steps=5)
+    cost = read_cost(text, epoch_steps=5)
     assert cost.rounds == 20 * (100 + 1000 + 3 * 7 + 5 * 7 + 50)
     assert cost.unknown == 0
 
@@ -105,4 +105,4 @@ def test_the_steps_of_local_epochs_are_given():
 def test_collectives_of_the_rounds_are_counted_with_their_bytes():
     """One all-gather is ended at once, the other, as a TPU's compiler writes it, with a fusion in between."""
     reduced, gathered = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 40, 20 * (32 + 256), 20)
-    assert read(PROGRAM).collectives == [reduced, gathered]
+    assert read_cost(PROGRAM).collectives == [reduced, gathered]

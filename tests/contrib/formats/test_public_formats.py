@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.contrib.describe.traces import describe
+from mdfl_jax.contrib.describe.traces import describe_trace
 from mdfl_jax.traces import Contacts, contact_table, load
 from mdfl_jax.traces.loading import EARTH_RADIUS
 
@@ -100,7 +100,7 @@ def test_sociopatterns_in_both_orders(tmp_path_factory, drawn):
         loaded = load(folder / name, kind)
         assert loaded.ids == names
         assert contacts_of(loaded, 10, 20.0) == expected
-    assert "9" not in names or "clients 0 to" in dict(describe(loaded))["ids"]
+    assert "9" not in names or "clients 0 to" in dict(describe_trace(loaded))["ids"]
 
 
 @settings(max_examples=25, deadline=None)

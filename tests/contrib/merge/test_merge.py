@@ -11,7 +11,7 @@ from studies import assert_same, contents
 
 from mdfl_jax.contrib.merge.merge import merge
 from mdfl_jax.results.records import read_records, write_record
-from mdfl_jax.storage.study_files import VIEWS, read_config
+from mdfl_jax.storage.study_files import VIEW_FILES, read_config
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",
@@ -61,7 +61,7 @@ def test_missing_runs_are_told_and_may_be_added(tmp_path):
     assert told(merge, parts, out) == words
     assert not out.exists()
     made(tmp_path / "c", **SWEEP | {"sweep": other.replace("2", "2,inf").replace("static,", "")})
-    for name in VIEWS:  # it is merged from the records: views of another part change no number
+    for name in VIEW_FILES:  # it is merged from the records: views of another part change no number
         shutil.copy(tmp_path / "a" / name, tmp_path / "c" / name)
     made(tmp_path / "whole", **SWEEP)
     merge([*parts, tmp_path / "c"], out)

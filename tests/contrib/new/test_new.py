@@ -12,10 +12,10 @@ pytestmark = pytest.mark.usefixtures("unregistered")
 
 
 def test_each_kind_has_an_example_and_can_be_checked_for_its_names():
-    assert len(new.SECTIONS) == 13
-    for kind in new.SECTIONS:
+    assert len(new.RECIPES) == 13
+    for kind in new.RECIPES:
         assert "def get_config():" in new.example(kind)
-        new.check(kind, "quite_new_name")
+        new.check_entry(kind, "quite_new_name")
 
 
 WRONG = {
@@ -30,7 +30,7 @@ WRONG = {
 
 def test_a_wrong_kind_or_name_is_refused():
     for words, expected in WRONG.items():
-        assert expected in told(new.check, *words.split(" "))
+        assert expected in told(new.check_entry, *words.split(" "))
 
 
 def test_the_command_writes_a_file_under_its_name_and_overwrites_none(call, tmp_path, monkeypatch):
@@ -45,4 +45,4 @@ def test_the_command_writes_a_file_under_its_name_and_overwrites_none(call, tmp_
     assert call(new, "graph", "slow_walk") == (2, "", refused)
     assert Path("slow_walk.py").read_text() == text
     with pytest.raises(UserError, match=r"mine\.py: it cannot be written: No such file or directory"):
-        new.write("graph", "mine", tmp_path / "no")
+        new.write_entry("graph", "mine", tmp_path / "no")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mdfl_jax.contrib.panels.rivals import END, differences, matrix_of, measures, reference_of, tally
+from mdfl_jax.contrib.panels.rivals import END, matrix_of, measures, paired_differences, reference_of, tally
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.statistics import simultaneous
 
@@ -37,12 +37,12 @@ def test_differences_at_the_end_are_paired_by_seed_and_one_family(run, study):
     values = measures(run, matrix_of(run))[END]
     for p, point in enumerate(run.outcomes):
         np.testing.assert_allclose(values[p // 3, p % 3], 100 * np.array(point["final_accuracy"]["per_seed"]))
-    found = differences(values, 1)
+    found = paired_differences(values, 1)
     expected = simultaneous(np.stack([values[r, c] - values[r, 1] for r in range(2) for c in (0, 2)], axis=1))
     np.testing.assert_allclose(found.mean[:, [0, 2]].ravel(), expected.mean)
     np.testing.assert_allclose(found.half[:, [0, 2]].ravel(), expected.half)
     assert np.isnan(found.mean[:, 1]).all()
     lacking = study(POINTS[:-1], seeds=4, rounds=20, positions=False)
-    found = differences(measures(lacking, matrix_of(lacking))[END], 0)
+    found = paired_differences(measures(lacking, matrix_of(lacking))[END], 0)
     assert np.isnan(found.mean[1, 2])  # a rival that a setting lacks is not compared
     assert tally(found)[2].tolist() == [0, 2, 1]

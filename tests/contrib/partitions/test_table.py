@@ -7,7 +7,7 @@ import numpy as np
 from dealing import counts_of, deal
 from small import told
 
-from mdfl_jax.contrib.partitions.table import TableNumbers, read_table
+from mdfl_jax.contrib.partitions.table import PartitionTableNumbers, read_table
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.data.dataset import Dataset
 
@@ -27,7 +27,7 @@ def test_a_table_that_does_not_fit_is_told(tmp_path):
         ("1,2,1\n1,3,1\n", 2, "gives out 5 samples of label 1; owned has 4"),
     ):
         (tmp_path / "table.csv").write_text(text)
-        numbers = TableNumbers(table=str(tmp_path / "table.csv"))
+        numbers = PartitionTableNumbers(table=str(tmp_path / "table.csv"))
 
         def checked(numbers=numbers, num_clients=num_clients):
             numbers.check(Setting(num_clients=num_clients))
@@ -110,7 +110,7 @@ def test_lists_of_indices_are_partitions(tmp_path):
         assert read_table(str(tmp_path / name)).tolist() == owner
     found = deal("table", jax.random.key(0), LABELS, 3, table=np.array(owner))
     assert found.tolist() == owner + [-1] * (len(LABELS) - len(owner))
-    said = TableNumbers(table=str(tmp_path / "from_one.json")).notes(Setting(num_clients=3))
+    said = PartitionTableNumbers(table=str(tmp_path / "from_one.json")).notes(Setting(num_clients=3))
     assert said[0].endswith("clients 1 to 3 are numbered 0 to 2")
     with_a_gap = {str(k): list(range(10 * k, 10 * k + 10)) for k in (0, 2, 10)}  # FedLab leaves out who has nothing
     (tmp_path / "gap.json").write_text(json.dumps(with_a_gap))

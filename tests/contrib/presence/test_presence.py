@@ -6,7 +6,7 @@ import numpy as np
 from worlds import played
 
 from mdfl_jax.contrib.presence.presence import (
-    OWN,
+    OWN_STREAM,
     PRESENCES,
     CyclicNumbers,
     MarkovNumbers,
@@ -22,7 +22,7 @@ from mdfl_jax.networks.graphs import GraphParams
 
 def test_who_stays_for_good_and_who_is_there_all_day_is_never_away():
     """A draw may be 0, as one of these million is, and infinity times 0 is no number; an hour may be rounded to 24."""
-    key = jax.random.fold_in(stream(jax.random.key(0), "placement"), OWN)
+    key = jax.random.fold_in(stream(jax.random.key(0), "placement"), OWN_STREAM)
     many, moment = jnp.ones(1_000_000, bool), Moment(jnp.int32(5), jnp.float32(5.0))
     endless = PoissonNumbers(at_start=many.size, arrivals=0.1, stay=np.inf)
     assert PRESENCES["poisson"](endless, jax.random.key(40), moment, many).all()

@@ -11,10 +11,10 @@ from worlds import played
 
 from mdfl_jax.contrib.radios import air_to_ground
 from mdfl_jax.contrib.radios.fading import NakagamiNumbers
-from mdfl_jax.contrib.radios.its_g5 import TABLE as ITS_G5
+from mdfl_jax.contrib.radios.its_g5 import ITS_G5_RATES
 from mdfl_jax.contrib.radios.log_distance import LogDistanceNumbers, loss, reach
-from mdfl_jax.contrib.radios.nr_sidelink import TABLE as SIDELINK
-from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
+from mdfl_jax.contrib.radios.nr_sidelink import SIDELINK_RATES
+from mdfl_jax.contrib.radios.radio import FADINGS, HEIGHTS, RadioParams, RadioParts, best_rate, radio
 from mdfl_jax.contrib.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.contrib.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.core.links import ALL_PAIRS
@@ -64,7 +64,7 @@ def test_what_is_drawn_once_for_a_seed_has_keys_that_no_round_has():
     """Shadowing and heights are drawn from the stream "link", as the links of each round are."""
     numbers = air_to_ground.AirToGroundNumbers(shadowing=4.0).traced()
     key, clients = jax.random.key(3), Held(jnp.ones(N, jnp.int32), jnp.ones((N, 2), jnp.int32))
-    state = radio(Parts("air_to_ground", shadowed=True)).init(RadioParams(numbers), key, clients, 0)
+    state = radio(RadioParts("air_to_ground", shadowed=True)).init(RadioParams(numbers), key, clients, 0)
     for of_round in (stream_at(key, "link", r) for r in range(ROUNDS)):
         again = draw_waves(of_round, jnp.float32(numbers.shadowing_distance))
         assert not any((new == old).all() for new, old in zip(again[:3], state.waves[:3]))
@@ -88,19 +88,19 @@ def test_losses_between_air_and_ground(environment):
     for distance in (0.0, 3.0, 100.0, 180.0, 2500.0):
         expected = oracle.air_to_ground(environment, distance, 100.0)
         for pair in ((ground, air), (air, ground)):
-            lost = air_to_ground.loss(numbers, jnp.float32(distance), *pair)
+            lost = air_to_ground.ground_loss(numbers, jnp.float32(distance), *pair)
             np.testing.assert_allclose(lost, expected, atol=2e-3)
             if distance:
-                np.testing.assert_allclose(air_to_ground.reach(numbers, lost, *pair), distance, rtol=3e-3)
+                np.testing.assert_allclose(air_to_ground.ground_reach(numbers, lost, *pair), distance, rtol=3e-3)
     urban = 81.47 + 0.9677 + 20 * 0.0323
     assert environment != "urban" or oracle.air_to_ground("urban", 100, 100) == pytest.approx(urban, abs=0.02)
     seen = oracle.BUILDINGS[environment][2]
     free = oracle.free_space(0.3, 2000) + seen
-    np.testing.assert_allclose(air_to_ground.loss(numbers, jnp.float32(300), air, air), free, atol=0.06)
+    np.testing.assert_allclose(air_to_ground.ground_loss(numbers, jnp.float32(300), air, air), free, atol=0.06)
     np.testing.assert_allclose(
-        air_to_ground.loss(numbers, jnp.float32(60), ground, ground), oracle.streets(60, 2), atol=0.02
+        air_to_ground.ground_loss(numbers, jnp.float32(60), ground, ground), oracle.streets(60, 2), atol=0.02
     )
-    assert float(air_to_ground.reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
+    assert float(air_to_ground.ground_reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
 
 
 def lost_between(distance, *heights):
@@ -113,7 +113,7 @@ def lost_between(distance, *heights):
     return oracle.free_space(np.hypot(distance, high - low) / 1000, 2000) + 2.3
 
 
-FLYING = spatial(N, mobility=("random_waypoint",), link_filter=radio(Parts("air_to_ground")))
+FLYING = spatial(N, mobility=("random_waypoint",), link_filter=radio(RadioParts("air_to_ground")))
 
 
 @pytest.mark.few(1)
@@ -151,7 +151,7 @@ def rising(rows=4):
 @pytest.mark.parametrize("lists", [0, 3])
 def test_the_heights_of_a_trace_decide_the_elevation(lists):
     """The rate of each link tells its loss, in rounds with other heights of the drones; 1 m is on the ground."""
-    table, parts = rising(), Parts("air_to_ground", "", "shannon")
+    table, parts = rising(), RadioParts("air_to_ground", "", "shannon")
     own = air_to_ground.AirToGroundNumbers(environment="high_rise", threshold=-90.0).traced()
     filtered = RadioParams(own, None, ShannonNumbers(width=1e6, gap=0.0).traced())
     network = spatial(4, mobility=("trace",), link_filter=radio(parts), max_neighbours=lists)
@@ -176,10 +176,12 @@ def test_rates_by_hand_and_by_the_tables():
     for snr in (-5.0, 3.0, 20.0):
         expected = 10e6 * np.log2(1 + 10 ** ((snr - 3) / 10))
         assert float(shannon(numbers, jnp.float32(snr))) == pytest.approx(expected, rel=1e-5)
-    for table in (ITS_G5, SIDELINK):
+    for table in (ITS_G5_RATES, SIDELINK_RATES):
         check_table("table", table)
-    assert by_table(ITS_G5, jnp.array([4.0, 4.1, 9.5, 40.0])).tolist() == [0, 3e6, 9e6, 27e6]
-    efficiencies = [bits * 180 / 168 for _, bits in SIDELINK]  # of 3GPP TS 38.214, table 5.1.3.1-1: MCS 0, 4, 10, 28
+    assert by_table(ITS_G5_RATES, jnp.array([4.0, 4.1, 9.5, 40.0])).tolist() == [0, 3e6, 9e6, 27e6]
+    efficiencies = [
+        bits * 180 / 168 for _, bits in SIDELINK_RATES
+    ]  # of 3GPP TS 38.214, table 5.1.3.1-1: MCS 0, 4, 10, 28
     np.testing.assert_allclose([efficiencies[k] for k in (0, 4, 10, -1)], [0.2344, 0.6016, 1.3281, 5.5547], atol=1e-4)
     own = TableNumbers(mcs="1,10; 4,30")
     assert by_table(own.rows, jnp.array([0.9, 3.0, 4.0])).tolist() == [0, 10, 30]
@@ -197,5 +199,5 @@ def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best
     numbers = air_to_ground.AirToGroundNumbers(flying="all", reference_loss=20.0).traced()
     params = RadioParams(numbers, rate=ShannonNumbers(width=1e6, gap=0.0).traced())
     at_antennas = 23 - 20 + 95  # dB
-    best = best_rate(Parts("air_to_ground", rate="shannon"), params)
+    best = best_rate(RadioParts("air_to_ground", rate="shannon"), params)
     np.testing.assert_allclose(best, 1e6 * np.log2(1 + 10 ** (at_antennas / 10)), rtol=1e-5)

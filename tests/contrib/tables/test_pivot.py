@@ -45,9 +45,9 @@ def test_the_latex_of_a_table_is_whole_and_escapes_every_text(folder):
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") == 2 * 9  # each cell is a formula of its own
     for name in ("a.csv", "a.md"):
-        pivot.save(run, folder / name, "", "", "final_accuracy")
+        pivot.save_table(run, folder / name, "", "", "final_accuracy")
     with open(folder / "a.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) == 4
     assert "| **" in (folder / "a.md").read_text()
     with pytest.raises(UserError, match="--rows=alpha: unknown varying setting 'alpha'"):
-        pivot.save(run, folder / "b.tex", "alpha", "", "final_accuracy")
+        pivot.save_table(run, folder / "b.tex", "alpha", "", "final_accuracy")

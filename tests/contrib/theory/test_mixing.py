@@ -151,7 +151,7 @@ def test_closing_rounds_are_those_of_brute_force(seed, directed, n):
     for s in range(2):
         for k in range(rounds):
             ends = [t for t in range(k, rounds) if strongly_connected(adjacency[s, k : t + 1].any(0))]
-            assert closing[s, k] == (ends[0] if ends else mixing.NEVER)
+            assert closing[s, k] == (ends[0] if ends else mixing.UNREACHED)
         sizes = [
             size
             for size in range(1, rounds // 2 + 1)

@@ -108,7 +108,7 @@ def test_the_table_the_json_and_the_pictures_of_a_study(tmp_path):
     static = content["points"][0]
     assert len(static["per_seed"]["lambda_2"]) == 3
     assert static["curves"]["window"] == [1, 2, 4, 8]
-    saved = pictures.save(content["points"], tmp_path / "new")
+    saved = pictures.save_theory(content["points"], tmp_path / "new")
     assert [path.name for path in saved] == ["theory.png", "theory.pdf", "theory.svg"]
     assert all(path.stat().st_size > 1000 for path in saved)
 

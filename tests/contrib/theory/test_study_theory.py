@@ -7,7 +7,7 @@ from shell import ROOT
 from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.contrib.theory.fedmobile import HEADER, table
+from mdfl_jax.contrib.theory.fedmobile import RELAY_COLUMNS, relay_table
 
 
 def study(**changes):
@@ -29,8 +29,8 @@ def by_loop(begin, end, rho, chance):
 
 def test_a_row_is_the_theory_of_its_point():
     """Gaps of 50: the next meeting is in s = 1 .. 50 slots with 1 / 50 each, the last one was 0 .. 49 slots ago."""
-    header, first, second = table(study(sweep="server.pairs=0.1,0.5")).splitlines()
-    assert header.split() == " ".join(HEADER).split()
+    header, first, second = relay_table(study(sweep="server.pairs=0.1,0.5")).splitlines()
+    assert header.split() == " ".join(RELAY_COLUMNS).split()
     for line, rho in ((first, 0.1), (second, 0.5)):
         *_, delta, mean, upload, download, met_up, met_down = line.split()
         assert (delta, mean, upload, download) == ("50", "50", "40", "45")

@@ -9,7 +9,7 @@ import json
 import pytest
 from tiny import run_study, tiny_config
 
-from mdfl_jax.report.registry import in_order
+from mdfl_jax.report.registry import panels_in_order
 from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 from tests.report.browser.pages import by_axe, fits
@@ -26,7 +26,7 @@ def test_every_kind_of_page_draws_its_panels_is_accessible_and_prints(open_repor
     shown = show_all(page)
     if kind not in ("unfinished", "compared"):
         run = Results.read(folder_of(kind)).shown()
-        assert shown == {name for name, panel in in_order().items() if panel.applies(run) and panel.chart}
+        assert shown == {name for name, panel in panels_in_order().items() if panel.applies(run) and panel.chart}
     assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
     pytest.importorskip("axe_playwright_python")
     assert by_axe(page) == {}

@@ -19,7 +19,7 @@ import numpy as np
 
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, unknown_name, warnings_off
-from mdfl_jax.core.own_files import words
+from mdfl_jax.core.own_files import error_words
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.sources import FETCHERS, PREPARED
 
@@ -99,7 +99,7 @@ def _fetch(name: str, directory: str) -> None:
                 builder.download_and_prepare()
         except Exception as error:  # of the network, of the disk, of packages that are missing
             raise UserError(
-                f"tensorflow-datasets cannot prepare it in {builder.data_dir_root} ({words(error)})"
+                f"tensorflow-datasets cannot prepare it in {builder.data_dir_root} ({error_words(error)})"
             ) from error
 
 

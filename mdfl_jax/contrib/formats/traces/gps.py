@@ -1,6 +1,6 @@
 """Reads tracks of GPS receivers, in degrees: GeoLife's .plt, GPX, and the files of cabspotting.
 
-A trace is one file, or a folder with a file or a folder for each node (`mdfl_jax.traces.reading.files_of`).
+A trace is one file, or a folder with a file or a folder for each node (`mdfl_jax.traces.reading.trace_files`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,12 +14,12 @@ from mdfl_jax.traces.reading import (
     TRACE_FORMATS,
     Columns,
     TraceFormat,
-    files_of,
     lines_of,
-    number,
     opened,
+    read_number,
     rows_of,
     seconds,
+    trace_files,
 )
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
@@ -48,7 +48,7 @@ def _tracks(path: str | Path, is_track: Callable[[str], bool], wanted: str) -> l
     Raises:
       UserError: for a folder without tracks.
     """
-    files = files_of(path)
+    files = trace_files(path)
     tracks = [(node, file) for node, file in files if is_track(file.name.lower())] if Path(path).is_dir() else files
     if not tracks:
         refuse(path, f"the folder holds no {wanted}")
@@ -74,7 +74,7 @@ def read_geolife(path: str | Path) -> Trace:
                     continue
                 if len(cells) != _PLT:
                     refuse(file, f"{len(cells)} columns; a .plt has {_PLT}", line)
-                lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
+                lat, lon = (read_number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
                 yield seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.endswith((".plt", ".plt.gz")), "files NAME.plt")
@@ -101,7 +101,7 @@ def read_cabspotting(path: str | Path) -> Trace:
                 if len(words) != _CAB:
                     refuse(file, f"{len(words)} numbers; a line has latitude, longitude, occupancy and seconds", line)
                 names = ("latitude", "longitude", "occupancy", "time")
-                lat, lon, _, time = (number(file, line, name, word) for name, word in zip(names, words))
+                lat, lon, _, time = (read_number(file, line, name, word) for name, word in zip(names, words))
                 yield time, line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.startswith("new_"), "files new_NAME.txt")
@@ -136,7 +136,7 @@ class _GpxReader(SumoReader):
             self.tracks.append(("", []))
         elif tag == "trkpt":
             given = dict(zip(attributes[::2], attributes[1::2]))
-            lon, lat = (number(self.path, self.line, name, given.get(name, "")) for name in ("lon", "lat"))
+            lon, lat = (read_number(self.path, self.line, name, given.get(name, "")) for name in ("lon", "lat"))
             self.point, self.time, self.height = (self.line, lon, lat), None, None
 
     def end(self, tag: str) -> None:
@@ -150,7 +150,7 @@ class _GpxReader(SumoReader):
         if tag == "time":
             self.time = seconds(Path(self.path), self.point[0], "".join(self.text))
         elif tag == "ele":
-            self.height = number(self.path, self.point[0], "ele", "".join(self.text).strip())
+            self.height = read_number(self.path, self.point[0], "ele", "".join(self.text).strip())
         elif tag == "trkpt":
             self.take(*self.point)
             self.point = None
@@ -183,7 +183,7 @@ def read_gpx(path: str | Path) -> Trace:
       UserError: for a file that is no GPX, a point without a time within a track, or places that are not on the globe.
     """
     columns = Columns(path, geographic=True)
-    for node, file in files_of(path):
+    for node, file in trace_files(path):
         columns.path = file
         reader = _GpxReader(file)
         reader.read()

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.reading import (
+    TRACE_FORMATS,
+    Columns,
+    TraceFormat,
+    first_line,
+    lines_of,
+    opened,
+    read_number,
+    wrong,
+)
 from mdfl_jax.traces.trace import Contacts, Trace, of_names
 
 _EDGES = (6, 8)  # numbers of the first line of a movement: the bounds of time and of two or three axes
@@ -33,7 +42,8 @@ def read_movement(path: str | Path) -> Trace:
             if len(words) not in _ROW:
                 wrong(path, f"{len(words)} words; a sample has time id x y", line)
             time, x, y, *height = (
-                number(path, line, name, word) for name, word in zip(("time", "x", "y", "z"), (words[0], *words[2:]))
+                read_number(path, line, name, word)
+                for name, word in zip(("time", "x", "y", "z"), (words[0], *words[2:]))
             )
             columns.add(line, words[1], time, x, y, z=height[0] if height else None)
     return columns.trace("one")
@@ -67,7 +77,7 @@ def read_connections(path: str | Path) -> Contacts:
                 continue
             if not event:
                 wrong(path, f"{text.strip()[:60]!r} is no event; it must be time CONN i j up, or down", line)
-            time, i, j = number(path, line, "time", event["time"]), *sorted((event["i"], event["j"]))
+            time, i, j = read_number(path, line, "time", event["time"]), *sorted((event["i"], event["j"]))
             if time < now:
                 wrong(path, f"time goes back from {now:g} to {time:g}", line)
             if i == j:

@@ -13,10 +13,10 @@ from mdfl_jax.traces.reading import (
     TRACE_FORMATS,
     Columns,
     TraceFormat,
-    files_of,
     lines_of,
-    number,
     opened,
+    read_number,
+    trace_files,
     wrong,
 )
 from mdfl_jax.traces.trace import Trace
@@ -53,7 +53,7 @@ def read_bonnmotion(path: str | Path, named: Sequence[str] = ()) -> Trace:
             if len(words) % size:
                 hint = "" if form == DEEP else f" (in space, the first line is {_HEADER}, or trace.columns=time,x,y,z)"
                 wrong(path, f"{len(words)} numbers; a waypoint has {', '.join(form)}{hint}", line)
-            values = [number(path, line, form[i % size], word) for i, word in enumerate(words)]
+            values = [read_number(path, line, form[i % size], word) for i, word in enumerate(words)]
             for at in range(0, len(values), size):
                 time, x, y, *height = values[at : at + size]
                 columns.add(line, str(node), time, x, y, z=height[0] if height else None)
@@ -98,16 +98,16 @@ class _Script:
         """
         time, command = 0.0, text
         if at := _AT.match(text):
-            time, command = number(path, line, "time", at["time"]), at["command"].strip()
+            time, command = read_number(path, line, "time", at["time"]), at["command"].strip()
             if time < 0:
                 wrong(path, f"time is {time:g}; it must be at least 0", line)
         placed, self.before = self.before, ""
         if (found := _SET.match(command)) and time == 0.0:
-            value = number(path, line, f"{found['axis']}_", found["value"])
+            value = read_number(path, line, f"{found['axis']}_", found["value"])
             self.start.setdefault(found["node"], {})[found["axis"]] = value
             self.before = found["node"] if found["axis"] == "Z" else ""
         elif at and (found := _SETDEST.match(command)):
-            x, y, speed = (number(path, line, field, found[field]) for field in ("x", "y", "speed"))
+            x, y, speed = (read_number(path, line, field, found[field]) for field in ("x", "y", "speed"))
             if speed < 0:
                 wrong(path, f"speed is {speed:g}; it must be at least 0", line)
             node = found["node"]
@@ -197,7 +197,7 @@ def read_ns2(path: str | Path) -> Trace:
         first place, or one that stops before it starts.
     """
     script = _Script(path)
-    for _, file in files_of(path):
+    for _, file in trace_files(path):
         with opened(file) as stream:
             for line, text in enumerate(lines_of(file, stream), 1):
                 script.read(file, line, text.strip())

@@ -29,7 +29,7 @@ def scores(near: Neighbourhood) -> jax.Array:
     return jnp.where(near.counts, jnp.sum(jnp.where(counted, nearest, 0), axis=1), jnp.inf)
 
 
-def best(near: Neighbourhood, count: jax.Array | int) -> Decision:
+def average_best(near: Neighbourhood, count: jax.Array | int) -> Decision:
     """Average the models with the best scores; with fewer than 2 f + 3 models keep the own one."""
     chosen = jnp.where(near.too_few, near.mine, smallest(scores(near), count))
     return Decision(mean_of(near.models, chosen), chosen)
@@ -50,7 +50,7 @@ def krum(near: Neighbourhood) -> Decision:
     It needs n >= 2 f + 3 models, its own included, of which at most f are attackers'. A client with fewer keeps its own
     model: with one to three neighbours, as in sparse networks, Krum never takes anything over.
     """
-    return best(near, 1)
+    return average_best(near, 1)
 
 
 @for_one_client(
@@ -63,4 +63,4 @@ def krum(near: Neighbourhood) -> Decision:
 )
 def multi_krum(near: Neighbourhood) -> Decision:
     """Average the n - f models with the best scores of Krum. It has the condition and the fallback of `krum`."""
-    return best(near, near.size - near.numbers.max_attackers)
+    return average_best(near, near.size - near.numbers.max_attackers)

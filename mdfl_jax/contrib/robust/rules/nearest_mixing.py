@@ -19,7 +19,7 @@ from mdfl_jax.exchange.rules.coordinates import median
 from mdfl_jax.exchange.rules.geometric_median import GeometricMedianNumbers, geometric_median
 
 
-def nearest_first(rule: OneClient) -> OneClient:
+def mix_nearest(rule: OneClient) -> OneClient:
     """Make a rule that averages each of the n models with the n - f - 1 nearest others before another rule.
 
     A client with at most 2 f models keeps its own: of these, attackers may be half.
@@ -60,4 +60,4 @@ for _rule, _numbers in OF_RULES.items():
         weighs=False,
         formula=f"y_j <- mean of the n - f models nearest to y_j, its own included;  then {_rule.__name__}",
         cite="allouah2023",
-    )(nearest_first(_rule))
+    )(mix_nearest(_rule))
