@@ -87,8 +87,8 @@ class Evaluator(NamedTuple):
     def score(self, data: Any, client_params: ClientParams) -> Score:
         """Compute the accuracy and loss of M models on all test samples.
 
-        On one device, more than `MANY_MODELS` models are computed in groups. So there are activations of at most `at_once`
-        samples, and no array has both an axis of all models and an axis of all test samples.
+        On one device, more than `MANY_MODELS` models are computed in groups. So there are activations of at most
+        `at_once` samples, and no array has both an axis of all models and an axis of all test samples.
 
         Args:
           data: the data of the task, with ``x_test`` and ``y_test``.
