@@ -91,8 +91,8 @@ def takes_part(links: Links) -> jax.Array:
 def in_round(algorithm: Algorithm, links: Links) -> Algorithm:
     """Return the algorithm as it computes a round with these links: changed by the wrappers, for the active clients.
 
-    An inactive client keeps its rows of the state and sends no message. Its recorded loss is that of the model that it
-    keeps. Parts of the state without a row for each client, such as a server's model, are those after the round.
+    An inactive client keeps its rows of the state and sends no message. Its recorded loss is the loss of the kept
+    model. Parts of the state without a row for each client, such as a server's model, are those after the round.
     """
     if links.active is not None:
         algorithm = _of_active(algorithm, links.active)

@@ -28,7 +28,7 @@ class Heard(NamedTuple):
       links: the links over which the models were sent. Receiver i receives from the senders where ``links.adjacency``
         [N, K] is True; ``links.mix`` has the weights, and ``links.senders.of(leaf)`` the senders' rows of a leaf.
       own: [N, ...] the models that the clients have.
-      sent: [N, ...] the models that the clients have sent. It is the object ``own`` itself, unless a map of
+      sent: [N, ...] the models that the clients have sent: the object ``own`` itself, unless a map of
         `mdfl_jax.exchange.sending` has changed the models.
       numbers: the numbers of the rule.
       mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes only the speed.

@@ -1,7 +1,7 @@
 """Compressors shorten messages before they are sent, and count the bits that remain.
 
-Each compressor acts on rows x [N, n], one message for each client. It is a contraction with delta if
-E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1). It is unbiased if E C(x) = x.
+A compressor C acts on rows x [N, n], one message for each client. C is a contraction with delta if
+E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1). C is unbiased if E C(x) = x.
 The bits of indices are those of `mdfl_jax.core.message_bits.index_bits`; a scale or a norm takes one float.
 """
 
@@ -135,7 +135,7 @@ def _sign_bits(numbers: Any, message: Message) -> Bits:
 def qsgd(key: jax.Array, x: jax.Array, levels: Array | int) -> jax.Array:
     """Quantise x to x_hat = ||x|| sign(x) xi / s, where xi is |x| s / ||x|| rounded up or down at random.
 
-    It is unbiased (Alistarh et al. 2017, 3.1); E||x_hat - x||^2 <= min(n / s^2, sqrt(n) / s) ||x||^2 (lemma 3.1).
+    E x_hat = x (Alistarh et al. 2017, 3.1), and E||x_hat - x||^2 <= min(n / s^2, sqrt(n) / s) ||x||^2 (lemma 3.1).
 
     Args:
       key: one key for all rows.
@@ -171,12 +171,12 @@ def _bit_length(number: jax.Array) -> jax.Array:
 def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Array, jax.Array]:
     """Round x to the nearest of the points q_l = sign(l) (eta / omega) (((1 + omega) / (1 - omega))^|l| - 1).
 
-    This is the non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|.
+    Q is the non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|.
     The bound is reached half-way between two points. As omega goes to 0 the points become 2 eta l.
 
     Where the points lie nearly as close to each other as the floats, rounding breaks the inequality. So Q(x) = x if the
-    level is above `largest_level`, or if the nearest point misses the inequality by more than a thousandth. The level
-    is then `largest_level` + 1.
+    level is above `largest_level`, or if the nearest point misses the inequality by more than a thousandth. In both
+    cases the level is `largest_level` + 1.
 
     Args:
       x: an array of any shape.

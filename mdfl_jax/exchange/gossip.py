@@ -107,9 +107,9 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
 def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
     """Compute the weighted sums of the senders' rows over neighbour lists: sum_k w[i, k] x[ids[i, k]].
 
-    A CPU computes `RECEIVERS` receivers at a time, so that their sums stay in the cache, and the loop over the slots
-    ends at the last slot that any of them uses. Several slots are added in one pass, in their order: a pass reads and
-    writes the sums once.
+    A CPU computes `RECEIVERS` receivers at a time, so that their sums stay in the cache. The loop over the slots ends
+    at the last slot that any of these receivers uses. Several slots are added in one pass, in their order, since each
+    pass reads and writes the sums once.
 
     Args:
       weights: [N, K], zero at unused slots.

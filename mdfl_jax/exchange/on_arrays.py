@@ -25,14 +25,14 @@ def aggregate(
     progress: float = 0.0,
     **numbers: Any,
 ) -> Any:
-    """Combine models by a rule of `AGGREGATIONS`. It can be compiled; the name of the rule is static.
+    """Combine models by a rule of `AGGREGATIONS`. `jax.jit` can compile this function; the rule's name is static.
 
     Args:
       rule: the name of the rule, such as "krum".
       models: [N, ...], an array or a tree of arrays of floats: a row is the model of a client.
-      hears: [N, N]. Bools: client i receives from client j, with equal weights for all models that i has, its own
-        included. Floats: a mixing matrix, as `mdfl_jax.mixing_weights` makes; i receives from j where the weight is not
-        zero. None: one receiver, which has the first model and receives all others.
+      hears: [N, N]. Bools: [i, j] says whether client i receives from client j. All models that i has, its own
+        included, have equal weights. Floats: a mixing matrix, as `mdfl_jax.mixing_weights` makes; i receives from j
+        where the weight is not zero. None: one receiver, which has the first model and receives all others.
       loss: (models [N, ...]) -> [N], the loss of each model on the samples of the client of its row, for rules that
         judge models.
       progress: the share of the run's rounds that are over, for rules that change with it.

@@ -201,8 +201,8 @@ def random_coordinates(
 ) -> jax.Array:
     """Draw the coordinates T_j that each client sends, uniformly without replacement (PaME, algorithm 2, line 2).
 
-    Each coordinate gets a random 32-bit word, and the coordinates with the smallest words are taken. They are found by
-    counting, without sorting (the docstring of the module has the times of both). Of equal words the first is taken,
+    Each coordinate gets a random 32-bit word, and the coordinates with the smallest words are taken. Counting finds
+    these words without sorting (the docstring of the module has the times of both). Of equal words the first is taken,
     which favours a coordinate by less than one part in 2^32 / n.
 
     Args:
@@ -228,7 +228,7 @@ def random_coordinates(
 def random_neighbours(
     key: jax.Array, adjacency: jax.Array, rate: jax.Array | float, senders: Senders = ALL_PAIRS
 ) -> jax.Array:
-    """Draw ceil(nu |N_i|) neighbours for each client to listen to, uniformly (PaME, algorithm 1, line 5; V-B).
+    """Draw for each client the ceil(nu |N_i|) neighbours that send to it, uniformly (PaME, algorithm 1, line 5; V-B).
 
     Args:
       key: one key for all clients.

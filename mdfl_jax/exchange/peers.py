@@ -1,4 +1,4 @@
-"""Random pairs of clients that hear each other, drawn again in every round."""
+"""Random pairs of clients that can receive from each other, drawn again in every round."""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +7,12 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 
 
 def random_pairs(key: jax.Array, adjacency: jax.Array, starts: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
-    """Draw disjoint pairs of clients that hear each other, in each of which one or both start the exchange.
+    """Draw disjoint pairs of clients that can receive from each other; at least one client of a pair starts.
 
-    Each such pair of clients has a random moment, its own. At this moment the two exchange, unless one of them has
-    exchanged before with another. So a client that starts alone finds a uniform partner, nobody exchanges twice, and no
-    two clients that could exchange are left over. Pairs whose moment is the first one of both clients are found
-    together; after a few such rounds none is left.
+    Every possible pair gets a random moment. At its moment the two clients exchange, unless one of them has exchanged
+    with another client before. So a client that starts alone finds a uniform partner, nobody exchanges twice, and no
+    two clients that could exchange are left over. All pairs whose moment is the earliest of both of their clients are
+    found together; a few such iterations find all pairs.
 
     Args:
       key: one key for all clients.

@@ -2,21 +2,22 @@
 
 In an upload from i to j, client i sends its cumulative update to j, which meets the server sooner. In a download of i
 from j, client i takes the global model of j, which met the server more recently. All exchanges of a slot happen at
-once, with what clients hold after the slot's meetings with the server. So no update or model passes two links in one
-slot.
+once, with the updates and models that clients hold after the slot's meetings with the server. So no update or model
+passes two links in one slot.
 
 **Compressed updates** (appendix E). A client's private update n_i is the sum of its own local steps since it last sent
-an update. When the client gives its cumulative update m_i to a relay, it replaces n_i by C(n_i): it sends m_i + eps
-with eps = C(n_i) - n_i, and keeps m_i = -eps and n_i = 0. Its next upload to the server corrects the error, so nothing
-is lost.
+an update. When the client gives its cumulative update m_i to a relay, it replaces n_i by C(n_i). So it sends m_i + eps
+with eps = C(n_i) - n_i, and keeps m_i = -eps and n_i = 0. The client's next upload to the server corrects the error, so
+nothing is lost.
 
 **Automatic search intervals.** The bound of FedMobile's theorem 1 is smaller for a smaller C = max(Delta - theta,
 Theta), and by proposition 1 the middle of an interval should be Delta / 2. But the theorem assumes that a relay is met
 in every interval, and by proposition 2 a longer interval makes this more likely. Both results together give the length:
 
-Let Delta be a client's gap between two meetings (it knows or expects its next meeting), let rho be its probability to
+Let Delta be a client's gap between two meetings (it knows or expects its next meeting). Let rho be its probability to
 meet another client in a slot, and let the interval be [(1 - u) Delta / 2, (1 + u) Delta / 2]. If the client meets a
-relay in it, the oldest step that the server lacks is at most C = (1 + u) Delta / 2 slots old; otherwise at most Delta.
+relay in the interval, the server lacks no step that is older than C = (1 + u) Delta / 2 slots; otherwise, none that is
+older than Delta.
 
 A relay met s slots before the end of the interval is in time if its own next meeting is at most s slots away. For a
 random client of a renewal process with gaps near Delta this has probability s / Delta. So the interval has no relay
@@ -92,7 +93,7 @@ def upload_relay(
 ) -> jax.Array:
     """Return whether client j is a qualified upload relay of client i (FedMobile 4.1).
 
-    It qualifies if last_i + theta <= t <= last_i + Theta, next_j <= last_i + Theta and next_j < next_i.
+    Client j qualifies if last_i + theta <= t <= last_i + Theta, next_j <= last_i + Theta and next_j < next_i.
 
     Args:
       slot: t.
@@ -120,7 +121,7 @@ def download_relay(
 ) -> jax.Array:
     """Return whether client j is a qualified download relay of client i (FedMobile 4.2).
 
-    It qualifies if next_i - Omega <= t <= next_i - omega, last_j >= next_i - Omega and last_j > last_i.
+    Client j qualifies if next_i - Omega <= t <= next_i - omega, last_j >= next_i - Omega and last_j > last_i.
 
     If an interval may have several downloads (FedMobile 6), client i may already have a model as recent as the one of
     j. So the model of j must also be of a later slot, psi_j > psi_i. For the first download of an interval this follows
@@ -307,8 +308,8 @@ def automatic(meetings: Meetings, contacts: jax.Array, slot: jax.Array) -> Searc
     rho is estimated as (contacts + 1) / (slots + 2), the posterior mean under a uniform prior.
 
     Args:
-      meetings: the meetings with the server. The gap of a client is the time from its last to its next meeting; if the
-        next meeting is not known, it is the mean gap of the other clients.
+      meetings: the meetings with the server. The gap of a client is the time from its last to its next meeting. A
+        client whose next meeting is not known has the mean gap of the other clients.
       contacts: [N] int32 slots so far, including this one, in which the client met another client.
       slot: [] int32, from 0.
 

@@ -1,7 +1,7 @@
-"""What a sender sends: every vector that leaves a client in a round passes through `sent`.
+"""Maps of what clients send: every vector that leaves a client in a round passes through `sent`.
 
-`sent` composes maps of what is sent, such as an attacker's. A compressor is applied after all maps. It has a type of
-its own, since it also counts the bits of its messages (`mdfl_jax.exchange.compressors`). Without maps, no operation is
+`sent` composes the maps, such as an attacker's. A compressor is applied after all maps. Compressors have a type of
+their own, since they also count the bits of messages (`mdfl_jax.exchange.compressors`). Without maps, no operation is
 added to the program.
 """
 
@@ -32,7 +32,7 @@ def sent(
 
     Args:
       maps: the maps, which are applied one after another. A map reads the vectors of all clients, as an attacker who
-        knows everything does. It must return a tree of the same shapes.
+        knows everything does, and must return a tree of the same shapes.
       hparams: the algorithm's numbers.
       key: the key of the round. Each map gets a key of its own.
       links: the links of the round.

@@ -58,8 +58,8 @@ class ClippedNumbers(BoundedNumbers):
 def self_centred_clipping(near: Neighbourhood) -> jax.Array:
     """Clip as `clipped_gossip`, at the distance of the (f + 1)-th farthest model: at most f steps are shortened.
 
-    A client that receives at most f models takes the largest distance, as the code of the authors does. It then clips
-    nothing, and mixes as the mean does.
+    A client that receives at most f models takes the largest distance, as the code of the authors does. Such a client
+    clips nothing, and mixes as the mean does.
     """
     others = near.size - 1
     ordered = jnp.sort(jnp.where(near.others, near.distances, jnp.inf))

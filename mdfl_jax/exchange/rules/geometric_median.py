@@ -25,7 +25,7 @@ class GeometricMedianNumbers(RobustNumbers):
 def geometric_median(near: Neighbourhood) -> jax.Array:
     """Take the point with the smallest sum of distances to the client's own model and the received models (RFA).
 
-    Some steps of smoothed Weiszfeld's algorithm find the point. They begin at the origin, as in the code of He,
+    Some steps of smoothed Weiszfeld's algorithm find the point. The steps begin at the origin, as in the code of He,
     Karimireddy and Jaggi, so that no attacker can move the start. All models have the same weight. The point stays near
     the honest models while fewer than half of the models are attackers'. With one neighbour, every point between the
     two models is a geometric median.
