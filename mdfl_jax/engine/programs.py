@@ -2,8 +2,8 @@
 
 A run is a (hparams, key) pair: a sweep point under a seed. All runs of a batch have the same shapes, so one compiled
 program serves all runs. Each device computes its runs in turns. On a CPU a turn is one run, whose models stay in the
-cache. On an accelerator a turn is all runs of the device, mapped together. A program computes one turn. It does not
-slice arrays of all runs, so it does not depend on the number of runs. If the simulation has a mesh, several devices
+cache. On an accelerator a turn is all runs of the device, mapped together. A program computes one turn and gets the
+arrays of this turn alone, so it does not depend on the number of runs. If the simulation has a mesh, several devices
 share each run, and a row of the mesh takes the role of a device. The results are those of a plain loop over runs.
 
 The program of a step has no input that the step does not read, and an input that the step returns unchanged does not
@@ -74,8 +74,8 @@ class Placement:
         are filled.
       at_once: the runs of a device that are mapped together (vmap); 0: one run on a CPU or if one run keeps the device
         busy, otherwise all runs.
-      devices: the devices to use, by default those of the target; never more devices than runs are used. A mesh has its
-        own.
+      devices: the devices to use, by default those of the target; never more devices than runs are used. A mesh brings
+        its own devices.
 
     Attributes:
       mesh: the mesh of the simulation, or one of D devices.
@@ -235,8 +235,8 @@ class TracedStep:
       name: the name of the step's program.
       function: (*args) -> tree, from `Placement.over_runs`.
       args: the arguments as the arrays of a turn, or their shapes.
-      passes: the indices of the arguments whose leaves may be results unchanged. Such an argument must not be donated
-        to another step while the result is used.
+      passes: the indices of the arguments whose leaves may be results unchanged. The caller must not donate such an
+        argument to another step while the result is used.
       donated: the index of an argument whose leaves are donated, except for leaves that are results unchanged.
       lies: (shapes of the result) -> their shardings; None: `Placement.lies`.
 

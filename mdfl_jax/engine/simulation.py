@@ -287,7 +287,7 @@ class Simulation:
 
         Args:
           data, hparams, key: as in the other steps.
-          clients: the clients' data. It never changes; outside of the loop's state it is not copied.
+          clients: the clients' data, which never change; outside of the loop's state they are not copied.
           carry: the state without the clients' data.
 
         Returns:
@@ -593,8 +593,8 @@ class Simulation:
             unknown = jnp.full(num_clients, jnp.nan, jnp.float32)
             return Score(unknown, unknown), task.evaluate(data, clients, one), None
         if (task.scoring.in_turn or num_clients < MANY_MODELS) and self.mesh is None:
-            # One loop evaluates clients and judged model, so that it is compiled once. From MANY models on, the loop
-            # computes groups of models, which one more model would change.
+            # One loop evaluates the clients and the judged model, so that one loop is compiled and not two. From
+            # MANY_MODELS on, the loop computes equal groups of models, whose size one more model would change.
             both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
             return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both)), None
         of_one = task.evaluate(data, clients, one)
