@@ -67,34 +67,36 @@ def alternating(
         return init_optimizer(settings.optimizer(hparams), part) if has_leaves(part) else ()
 
     def init(hparams: DFedAltNumbers, client_params: ClientParams) -> DFedAltState:
-        states = [started(hparams, chosen(client_params, shared)) for shared in (False, True)]
-        return DFedAltState(client_params, *states)
+        personal, shared = (started(hparams, chosen(client_params, shared)) for shared in (False, True))
+        return DFedAltState(client_params, personal, shared)
+
+    def steps(
+        shared: bool, of_phase: Settings, hparams: Any, models: ClientParams, opt_state: Any, context: RoundContext
+    ) -> tuple[ClientParams, Any, jax.Array | None]:
+        part = chosen(models, shared)
+        if not has_leaves(part):
+            return models, opt_state, None
+
+        def whole(part: ClientParams) -> ClientParams:
+            return with_trained(part, joined_leaves(trained(part), trained(models)))
+
+        def gradient(part: ClientParams, key: jax.Array, **more: Any) -> tuple[jax.Array, ClientParams]:
+            loss, found = context.gradient(whole(part), key, **more)
+            return loss, chosen(found, shared)
+
+        used = partial(seen, hparams) if shared else lambda gradient: gradient
+        of_part = context._replace(gradient=gradient)
+        part, opt_state, loss = local_steps(of_phase, hparams, part, opt_state, of_part, used)
+        return whole(part), opt_state, loss
 
     def do_round(
         hparams: DFedAltNumbers, state: DFedAltState, links: Links, context: RoundContext
     ) -> tuple[DFedAltState, RoundStats]:
-        def steps(
-            of_phase: Settings, models: ClientParams, opt_state: Any, context: RoundContext, shared: bool
-        ) -> tuple[ClientParams, Any, jax.Array]:
-            def whole(part: ClientParams) -> ClientParams:
-                return with_trained(part, joined_leaves(trained(part), trained(models)))
-
-            def gradient(part: ClientParams, key: jax.Array, **more: Any) -> tuple[jax.Array, ClientParams]:
-                loss, found = context.gradient(whole(part), key, **more)
-                return loss, chosen(found, shared)
-
-            part, of_part = chosen(models, shared), context._replace(gradient=gradient)
-            used = partial(seen, hparams) if shared else lambda gradient: gradient
-            part, opt_state, loss = local_steps(of_phase, hparams, part, opt_state, of_part, used)
-            return whole(part), opt_state, loss
-
-        models, personal, loss = state.params, state.personal, None
-        if has_leaves(chosen(models, shared=False)):
-            first = settings._replace(num_local_steps=hparams.personal_steps, proximal=False)
-            own = context._replace(key=jax.random.fold_in(context.key, PERSONAL))
-            models, personal, loss = steps(first, models, personal, own, shared=False)
-        models, shared, later_loss = steps(settings, models, state.shared, context, shared=True)
-        models, stats = exchange(settings, hparams, links, context, models, later_loss if loss is None else loss)
+        first = settings._replace(num_local_steps=hparams.personal_steps, proximal=False)
+        own = context._replace(key=jax.random.fold_in(context.key, PERSONAL))
+        models, personal, loss = steps(False, first, hparams, state.params, state.personal, own)
+        models, shared, later = steps(True, settings, hparams, models, state.shared, context)
+        models, stats = exchange(settings, hparams, links, context, models, later if loss is None else loss)
         return DFedAltState(models, personal, shared), stats
 
     return Algorithm(NEEDS, init, do_round, lambda state: state.params, traits=traits(settings))
