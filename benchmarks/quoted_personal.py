@@ -14,9 +14,9 @@ STILL = "static"
 
 def called(row: dict[str, Any]) -> str:
     """Return what a row is of, but for its movement."""
-    more = ", personal head" if row["shared"] == BODY else ""
+    more = ", head" if row["shared"] == BODY else ""
     steps = row["evaluate_after"]
-    return f"`{row['algorithm']}`{more}{f', {steps} steps before an evaluation' if steps else ''}"
+    return f"`{row['algorithm']}`{more}{f', {steps} steps' if steps else ''}"
 
 
 def table() -> list[str]:
