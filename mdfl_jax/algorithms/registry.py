@@ -22,7 +22,7 @@ class AlgorithmTraits(NamedTuple):
 
 
 ALGORITHMS: Registry[Factory] = Registry(
-    "algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits(), contrib="algorithms"
+    "algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits(), contrib=("algorithms", "personal")
 )
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""

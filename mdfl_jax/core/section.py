@@ -214,7 +214,7 @@ class Section:
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
     home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy", "presence", "privacy", "radios"),
+    contrib=("collecting", "energy", "personal", "presence", "privacy", "radios"),
 )
 """The sections that have a file of their own."""
 

@@ -229,6 +229,8 @@ class Scoring(NamedTuple):
         are always evaluated on all test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
+      adapt: (data, clients, client_params [N, ...], key) -> [N, ...], the clients' models as they are evaluated; None:
+        as they are.
     """
 
     in_turn: bool = False
@@ -239,6 +241,7 @@ class Scoring(NamedTuple):
     part: Any = None
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    adapt: Callable[[Any, Any, ClientParams, jax.Array], ClientParams] | None = None
 
 
 class Changes(NamedTuple):

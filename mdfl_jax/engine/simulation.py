@@ -340,7 +340,7 @@ class Simulation:
 
         Args:
           data: the task's data.
-          key: the seed's key; it draws the sample, if only a sample is evaluated.
+          key: the seed's key; it draws the sample, if only a sample is evaluated, and what `Scoring.adapt` draws.
           clients: the clients' data.
           carry: the state without the clients' data.
           sums: the sums over the rounds since the last evaluation.
@@ -351,6 +351,9 @@ class Simulation:
         """
         params, one = self.algorithm.params(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
         clients = self._holding(data, clients, carry.task)
+        if adapt := self.task.scoring.adapt:
+            with sharding.tracing_over(self.mesh):
+                params = adapt(data, clients, params, stream(key, "evaluation"))
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
         if (counted := self._counted(carry.network)) is not None:

@@ -115,7 +115,7 @@ class Evaluation(NamedTuple):
       task, network, algorithm: the three parts of the simulation, as functions; their states are below.
       data: the task's data.
       clients: the data that each client holds, as the task's ``partition`` returns it.
-      models: [N, ...] the models of the clients.
+      models: [N, ...] the models of the clients, as they are evaluated (`Scoring.adapt`).
       model: [1, ...] the judged model: the algorithm's global model, or the mean of ``models`` if it has none.
       score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated, for
         clients that are not in ``sample``, and once the run has diverged.

@@ -51,6 +51,7 @@ from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.own_files import error_words, place, shown
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
+from mdfl_jax.core.trees import chosen_leaves, trained
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Schedule, Task
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.programs import in_turns
@@ -245,7 +246,10 @@ def build_simulation(
         world = partial_participation(world, FIXED in algorithm.needs, picks)
     for each in used:
         world = each.wrap(world, experiment, built) if each.ORDER >= PICKED else world
-    return Simulation(task, world, algorithm, schedule)
+    simulation = Simulation(task, world, algorithm, schedule)
+    if settings.shared:  # a pattern without a leaf is told before the first file is written
+        chosen_leaves(trained(simulation.model), settings.shared, "model.shared")
+    return simulation
 
 
 def hparams_of(

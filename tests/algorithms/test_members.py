@@ -44,6 +44,8 @@ CASES |= {
     "some_are_silent": {"algorithm": "squarm_sgd", "algorithm.trigger": 200.0},
     "largest": {"short contact": "largest", "cost.bandwidth": 150.0},
     "presence": {"presence": "markov"},
+    "personal_epochs": {"algorithm": "dfedalt", "work": "epochs", "batch": "minibatch"},
+    "fine_tuning": {"personal": "evaluate after", "problem": "skewed", "batch": "minibatch", "gradient": "sum"},
     "judges_of_epochs": {"aggregation": "reputation", "work": "epochs", "problem": "softmax"},
     "judges_that_still_compute": {
         **WORLDS["push"],

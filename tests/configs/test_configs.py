@@ -24,6 +24,7 @@ ARGUMENTS = {
     "madfl": ["t2", "f7a,scale=small"],
     "dadfl": ["f2"],
     "met_digits": ["", "warm_up"],
+    "personal": ["", "smoke"],
     "thesis_digits": THESIS,
     "thesis": ["t1", "iid,scale=small", "algorithm_1"],
 }
@@ -46,6 +47,7 @@ def test_config_builds(name, argument, stand_ins):
     apart += ("server.pattern", "server.known_next", "algorithm.compressor", "network.contact", "network.link_failure")
     apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client", "algorithm.aggregation")
     apart += ("data.window", "data.drift", "model.name", "cost.short_contact")
+    apart += ("model.shared", "personal.evaluate_after")
     attacks = {"": 0, "backdoor": 2}  # the success of a backdoor is a metric of its own
     programs = {
         (*map(point.overrides.get, apart), attacks.get(point.experiment.attack.name, 1)) for point in study.points

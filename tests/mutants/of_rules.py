@@ -33,6 +33,13 @@ MUTANTS = [
            member("judges_that_still_compute")),
     Mutant("algorithms/local.py", "judged_on=lambda: self", "memory=lambda: self", member("judges_of_epochs")),
     Mutant("engine/programs.py", "with rng.small_threefry():", "if True:", "core/test_threefry.py"),
+    # Personal models.
+    Mutant("contrib/personal/ditto.py", "state.shared.params, hparams", "state.personal, hparams", member("ditto")),
+    Mutant("contrib/personal/apfl.py", "k == 0", "k >= 0", member("apfl")),
+    Mutant("contrib/personal/apfl.py", "lambda v, x: v, state.own", "lambda v, x: x, state.own", "contrib/personal/test_algorithms.py"),
+    Mutant("contrib/personal/dfedalt.py", "jax.random.fold_in(context.key, PERSONAL)", "context.key", member("personal_epochs")),
+    Mutant("contrib/personal/dfedalt.py", "num_local_steps=hparams.personal_steps, ", "", member("dfedalt")),
+    Mutant("contrib/personal/personal.py", "jax.random.fold_in(own, k)", "own", member("fine_tuning")),
     # Who moves where.
     Mutant("mobility/label_distances.py", "histogram - reference", "histogram", "mobility/test_movement.py"),
     Mutant("mobility/label_distances.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility/test_movement.py"),

@@ -68,6 +68,10 @@ class Algorithm:
         return self.rows["x"]
 
     @property
+    def exchanged_models(self):
+        """The shared models, where those that are evaluated are others."""
+
+    @property
     def gradients(self):
         """The gradients of a minibatch that a client computes in a round."""
         return 1 if self.steps_once else self.c["algorithm.local_steps"] if not self.c["algorithm.local_epochs"] else 1
@@ -92,23 +96,26 @@ class Algorithm:
 
     # Local work by an optimiser: MADFL II-B; FedProx's term (Li 2020) is mu (y - x).
 
-    def of_optimiser(self, models):
-        return {"x": models, "m": 0 * models, "v": 0 * models, "count": np.zeros(len(models), int)}
+    def of_optimiser(self, models, of=""):
+        none = np.zeros(len(models), int)
+        return {f"{of}x": np.array(models), f"{of}m": 0 * models, f"{of}v": 0 * models, f"{of}count": none}
 
-    def local_work(self, r, start, seen=lambda gradient, y: gradient(y), stretch=None):
-        """(models after the local steps of each client, losses of the first steps)."""
-        after, losses = np.array(start), np.zeros(self.n)
+    def local_work(self, r, start, seen=lambda gradient, y: gradient(y), stretch=None, **phase):
+        """(models after the local steps of each client, losses of the first steps); ``phase`` is of personal models."""
+        after, losses, of = np.array(start), np.zeros(self.n), phase.get("of", "")
+        mu, near = phase.get("held", (self.number("proximal"), start))
         for i in range(self.n):
-            for k, batch in enumerate(r.steps(i)):
-                mu, factor = self.number("proximal"), 1 if stretch is None else stretch[i]
+            for k, batch in enumerate(phase.get("steps", r.steps)(i)):
+                factor = 1 if stretch is None else stretch[i]
 
-                def gradient(y, i=i, k=k, batch=batch, mu=mu):
-                    loss, g = r.gradient(i, y, k, batch=batch)
-                    return loss, g + mu * (y - start[i])
+                def gradient(y, i=i, k=k, batch=batch):
+                    loss, g = r.gradient(i, y, k, phase.get("when"), batch=batch)
+                    return loss, np.where(phase.get("inside", True), g + mu * (y - near[i]), 0)
 
                 loss, g = seen(gradient, after[i])
                 losses[i] = loss if k == 0 else losses[i]
-                after[i] = after[i] + factor * self.update(i, g, after[i])
+                step = factor * self.update(i, g, after[i], of=of)
+                after[i] = np.where(phase.get("inside", True), after[i] + step, after[i])
         return after, losses
 
     def finished_work(self, r, start, **more):
@@ -130,9 +137,10 @@ class Algorithm:
                 after[i] = after[i] + step(i, k, g)
         return after, losses
 
-    def update(self, i, g, y, nesterov=False):
+    def update(self, i, g, y, nesterov=False, of=""):
         """The step of the optimiser: SGD with PyTorch's momentum and weight decay, or AdamW."""
-        rows, count = self.rows, int(self.rows["count"][i])
+        rows = {name: self.rows[of + name] for name in ("m", "v", "count")}
+        count = int(rows["count"][i])
         rows["count"][i], eta = count + 1, self.step_size(count)
         if self.c["algorithm.optimizer"] == "adam" and self.name != "dsgdm_n":
             rows["m"][i] = 0.9 * rows["m"][i] + 0.1 * g
@@ -197,6 +205,95 @@ class DPSGD(Algorithm):
 
     def exchange(self, r, y):
         return r.combine(y), r.links.hears
+
+
+# Personal models.
+
+
+@named("ditto")
+class Ditto(DPSGD):
+    """Beside x of D-PSGD, v <- v - eta (g(v) + lambda (v - x)) with x of the round's beginning (Li 2021)."""
+
+    def fresh(self, models):
+        return {**self.of_optimiser(models), **self.of_optimiser(models, "own_")}
+
+    @property
+    def models(self):
+        return self.rows["own_x"]
+
+    @property
+    def exchanged_models(self):
+        return self.rows["x"]
+
+    @property
+    def gradients(self):
+        return 2 * super().gradients
+
+    def round(self, r):
+        rows, held = self.rows, (self.number("personal_proximal"), self.rows["x"].copy())
+        rows["own_x"], _ = self.local_work(r, rows["own_x"], of="own_", held=held)
+        return super().round(r)
+
+
+@named("apfl")
+class APFL(Ditto):
+    """m = a v + (1 - a) x: v <- v - eta a g(m); x of D-PSGD; once a round a <- a - eta' <v - x, g(m)> (Deng 2020)."""
+
+    def fresh(self, models):
+        return super().fresh(models) | {"alpha": np.full(len(models), self.number("alpha"))}
+
+    def mixture(self, i):
+        a = self.rows["alpha"][i]
+        return a * self.rows["own_x"][i] + (1 - a) * self.rows["x"][i]
+
+    @property
+    def models(self):
+        return np.array([self.mixture(i) for i in range(self.n)])
+
+    def round(self, r):
+        rows, losses, start = self.rows, np.zeros(self.n), self.rows["x"].copy()
+        for i in range(self.n):
+            for k, batch in enumerate(r.steps(i)):
+                x, v, a = rows["x"][i].copy(), rows["own_x"][i].copy(), rows["alpha"][i]
+                loss, g = r.gradient(i, x, k, batch=batch)
+                h = r.gradient(i, self.mixture(i), k, batch=batch)[1]
+                rows["x"][i] = x + self.update(i, g + self.number("proximal") * (x - start[i]), x)
+                rows["own_x"][i] = v + self.update(i, a * h, v, of="own_")
+                if k == 0:
+                    losses[i] = loss
+                    rows["alpha"][i] = np.clip(a - self.number("alpha_lr") * (v - x) @ h, 0, 1)
+        rows["x"] = r.combine(rows["x"])
+        return Stats(losses, *self.whole_models(r))
+
+
+@named("dfedalt", "dfedsalt")
+class DFedAlt(DPSGD):
+    """K steps on the personal leaves, then those on the shared ones, which are sent (Shi 2023, Collins 2021)."""
+
+    def fresh(self, models):
+        return {**self.of_optimiser(models), **self.of_optimiser(models, "own_")}
+
+    @property
+    def gradients(self):
+        shared = super().gradients * (2 if self.name == "dfedsalt" else 1)
+        return shared + (1 if self.c["algorithm.local_epochs"] else self.number("personal_steps"))
+
+    def seen(self, gradient, y):
+        loss, g = gradient(y)
+        if self.name == "dfedsalt":
+            norm = np.linalg.norm(g)
+            g = gradient(y + (self.number("rho") * g / norm if norm > 0 else 0 * g))[1]
+        return loss, g
+
+    def round(self, r):
+        shared, rows, when = r.task.exchanged, self.rows, ("personal", r.t)
+        epochs = r.task.batches(when) if self.c["algorithm.local_epochs"] else None
+        steps = (lambda i: [None] * self.number("personal_steps")) if epochs is None else epochs.__getitem__
+        own = {"of": "own_", "held": (0, rows["x"]), "inside": ~shared, "when": when, "steps": steps}
+        y, loss = self.local_work(r, rows["x"], **own)
+        y, _ = self.local_work(r, y, self.seen, inside=shared)
+        rows["x"] = r.combine(y)
+        return Stats(loss, *self.whole_models(r))
 
 
 @named("local_only")

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+ALTERNATING = ("dfedalt", "dfedsalt")
+PERSONAL = ("ditto", "apfl", *ALTERNATING)
 WHOLE = ("dpsgd", "dsgdm_n", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle", "qg_dsgdm", "qg_dsgdm_n", "nids",
-         "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "adpsgd", "push", "push_pull", "swift")  # fmt: skip
+         "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "adpsgd", "push", "push_pull", "swift",
+         *PERSONAL)  # fmt: skip
 COMPRESS = ("choco", "beer", "dcd_psgd", "squarm_sgd", "anq_nids")
 RELAYS = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local")
 SERVER = (*RELAYS, "fedmobile_auto", "async_fl", "virtual_upload", "virtual_download", "virtual_download_once")
@@ -136,6 +139,7 @@ SLOTS = {
         "trainable": {**SOFTMAX, "model.trainable": "*/kernel"},
     },
     "start": {"kept": {"model.pretrained": "kept"}},
+    "personal": {"evaluate after": {"personal.evaluate_after": 2, "personal.evaluate_lr": 0.05}},
     "privacy": {
         "clipped": {**PRIVATE},
         "noisy": {**PRIVATE, "privacy.noise": 0.3},
@@ -248,6 +252,10 @@ OWN = {  # numbers that make a member act within a few rounds
     "virtual_download_once": {"algorithm.download_after": 1},
     "anq_nids": {"algorithm.eta_decay": 0.9},
     "osgp": {"algorithm.least_weight": 0.4},
+    "ditto": {"algorithm.personal_proximal": 0.5},
+    "apfl": {"algorithm.alpha": 0.4, "algorithm.alpha_lr": 0.3},
+    "dfedalt": {"algorithm.personal_steps": 2},
+    "dfedsalt": {"algorithm.personal_steps": 2, "algorithm.rho": 0.05},
     **{name: {} for name in RELAYS},
 }
 INTERVALS = {"algorithm.upload_from": 0, "algorithm.upload_until": 6, "algorithm.download_from": 0,
@@ -287,6 +295,8 @@ def completed(rng, choices):
         one("algorithm", (*COMPRESS, *RELAYS))
     if choices.get("algorithm") in ASYNCHRONOUS:
         one("clock")  # without clocks all clients compute as long, as in rounds
+    if choices.get("algorithm") in ALTERNATING:
+        one("leaves", ("shared",))
     if choices.get("algorithm") in SERVER:
         one("server")
     elif choices.get("algorithm") in FIXED:

@@ -122,6 +122,11 @@ class Draws:
     # Samples.
 
     def batch_key(self, t):
+        """The key of the minibatches of a round t, of its personal steps, ("personal", t), or of "evaluation"."""
+        if t == "evaluation":
+            return folded(stream(self.key, t), number_of("personal steps"))
+        if isinstance(t, tuple):
+            return folded(stream_at(self.key, "batch", t[1]), number_of("personal steps"))
         return stream_at(self.key, "batch", t)
 
     def minibatch(self, t, step, client, held, size):

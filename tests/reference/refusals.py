@@ -6,7 +6,7 @@ A row says of a configuration (values by path; what is missing has its default) 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.reference.configurations import COMPRESS, FIXED, RELAYS, SERVER, WHOLE
+from tests.reference.configurations import ALTERNATING, COMPRESS, FIXED, PERSONAL, RELAYS, SERVER, WHOLE
 
 SYMMETRIC = (*FIXED, "nids", "gradient_tracking", "kgt", "dmgt_svrg", "swift")
 ONE_STEP = ("nids", "d2", "extra", "gradient_tracking", "dmgt_svrg", "choco", "beer", "dcd_psgd", "anq_nids", "qg_dsgdm",
@@ -160,6 +160,13 @@ TABLE = [
             {*ONE_STEP, "kgt", "dfedavgm", "squarm_sgd", "server_fedavg", *SERVER} - {"pame"}, "they know no parts"),
     Refusal("parts of models", "regressions that draw their data",
             lambda c: (value(c, "model.shared") or value(c, "model.trainable")) and c["data.name"] != "small", "one leaf"),
+    Refusal("steps on personal leaves", "models that are shared whole", lambda c: algorithm(c) in ALTERNATING and not
+            value(c, "model.shared"), "no leaf is personal"),
+    Refusal("steps on personal leaves", "a cosine schedule of other steps", lambda c: algorithm(c) in ALTERNATING and
+            value(c, "algorithm.lr_schedule") == "cosine" and not value(c, "algorithm.local_epochs", 0) and
+            value(c, "algorithm.personal_steps", 1) != value(c, "algorithm.local_steps", 1), "one of them ends early"),
+    Refusal("private gradients", "steps before an evaluation", lambda c: private(c) and
+            value(c, "personal.evaluate_after", 0), "the account knows only those of rounds"),
     Refusal("private gradients", "algorithms whose releases are not counted", lambda c: private(c) and algorithm(c) not in
             ("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer", "dsgdm_n",
              "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"), "they tell more"),
@@ -228,7 +235,7 @@ TABLE = [
     Refusal("messages that wait for the next contact", "neighbour lists", lambda c: value(c, "engine.links") == "lists" and
             value(c, "cost.short_contact") == "next_contact", "all pairs are remembered"),
     Refusal("messages in parts", "what needs whole models", lambda c: value(c, "cost.short_contact") == "largest" and
-            (algorithm(c) not in ("dpsgd", "dsgdm_n", "dfedavgm", "dfedsam", "epidemic", "epidemic_oracle")
+            (algorithm(c) not in ("dpsgd", "dsgdm_n", "dfedavgm", "dfedsam", "epidemic", "epidemic_oracle", *PERSONAL)
              or rule(c) != "mean" or attack(c) or (value(c, "presence.name") and
                                                    value(c, "presence.newcomers") == "neighbour")), "whole models"),
     Refusal("received bits", "a server", lambda c: value(c, "cost.joules_per_bit_received", 0) > 0 and

@@ -56,9 +56,10 @@ class Round:
     def most_steps(self):
         return max(len(self.steps(i)) for i in range(self.n))
 
-    def gradient(self, i, x, step, **more):
+    def gradient(self, i, x, step, when=None, **more):
         """(loss, gradient) of a client; an attacker learns from its own samples, or not at all."""
-        loss, g = self.task.gradient(i, x, self.t, step, attacks=self.poisons(i), **more)
+        when = self.t if when is None else when
+        loss, g = self.task.gradient(i, x, when, step, attacks=self.poisons(i), **more)
         if self.attacks(i) and not ATTACKS[self.c["attack.name"]].trains:
             g = np.zeros_like(g)
         return loss, self.run.rounded_at(g)
@@ -333,11 +334,17 @@ class Simulator:
                     found[name] = np.array([(r.used & some).sum(), (r.judged & some).sum()], float)
         return found
 
+    def tuned(self, i, x):
+        """The model that is evaluated of a client: after some steps from its own, on its own samples."""
+        for k in range(self.c["personal.evaluate_after"]):
+            x = x - self.c["personal.evaluate_lr"] * self.task.gradient(i, x, "evaluation", k, means=True)[1]
+        return x
+
     def evaluate(self):
         """The scores of all models and of the judged one, and the sums so far."""
         models, algorithm, honest = self.algorithm.models, self.algorithm, self.honest
         one = algorithm.common["server"] if algorithm.has_server else models[honest].mean(axis=0)
-        scores = [self.task.score(x) for x in models]
+        scores = [self.task.score(self.tuned(i, x)) for i, x in enumerate(models)]
         of_one = self.task.score(one)
         mean = models[honest].mean(axis=0)
         found = {
@@ -350,6 +357,9 @@ class Simulator:
             "messages": self.messages,
             "bits": self.bits,
         }
+        if algorithm.exchanged_models is not None:
+            of_shared = self.task.score(algorithm.exchanged_models[honest].mean(axis=0))
+            found["shared_model_accuracy"], found["undecided"]["shared_model_accuracy"] = of_shared[0], of_shared[2]
         if isinstance(self.task, Regression):
             found["objective"] = self.task.objective(one)
         if self.costs:

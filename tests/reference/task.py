@@ -106,7 +106,7 @@ class Regression(Task):
             return (outputs - b) ** 2 / 2, outputs - b
         return np.logaddexp(0, outputs) - b * outputs, 1 / (1 + np.exp(-outputs)) - b
 
-    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False):
+    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False, means=False):
         a, b, size = self.a[i], self.b[i], self.c["algorithm.batch_size"]
         if batch is None and size and not whole:
             batch = self.draws.synthetic_minibatch(t, step, len(b), size)[i]
@@ -114,7 +114,7 @@ class Regression(Task):
             a, b = a[np.asarray(batch, int)], b[np.asarray(batch, int)]
         losses, slopes = self.of_samples(w, a, b)
         count = max(len(b), 1)
-        scale = self.sums(len(b), whole)
+        scale = 1 if means else self.sums(len(b), whole)
         return losses.sum() / count + self.l2 / 2 * w @ w, scale * (a.T @ slopes / count + self.l2 * w)
 
     def score(self, w):
@@ -181,7 +181,7 @@ class Softmax(Task):
             at += math.prod(shape)
         return x @ parts["Dense_0/kernel"] + parts["Dense_0/bias"]
 
-    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False):
+    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False, means=False):
         c, own = self.c, self.of_client[i]
         size = c["algorithm.batch_size"]
         if not own:
@@ -194,7 +194,8 @@ class Softmax(Task):
         if not chosen:
             return 0.0, np.zeros_like(w)
         losses, found = self.of_samples(w, chosen, attacks)
-        return losses.mean(), self.sums(len(chosen), whole) * found.mean(axis=0)
+        scale = 1 if means else self.sums(len(chosen), whole)
+        return losses.mean(), scale * found.mean(axis=0)
 
     def of_samples(self, w, chosen, attacks):
         """The losses of some samples [S], and their gradients [S, d]."""

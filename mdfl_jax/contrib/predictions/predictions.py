@@ -10,7 +10,7 @@ import numpy as np
 
 from mdfl_jax.core.metric import CLASSES, CURVE, HOLDS, TABLE
 from mdfl_jax.metrics.declare import metric
-from mdfl_jax.metrics.over_clients import mean_of_known
+from mdfl_jax.metrics.over_clients import mean_of_known, worst_decile
 
 if TYPE_CHECKING:
     from mdfl_jax.core.types import ClientParams
@@ -25,6 +25,11 @@ def _least_known(values: np.ndarray) -> float:
     return float(known.min()) if len(known) else float("nan")
 
 
+def _worst_known_decile(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(worst_decile(known)) if len(known) else float("nan")
+
+
 # What metrics have in common that are shares in [0, 1], one for each label or client, and unknown for some.
 _SHARES: dict[str, Any] = {
     "over_clients": mean_of_known,
@@ -33,6 +38,7 @@ _SHARES: dict[str, Any] = {
     "scale": 0.01,
     "on_request": True,
 }
+_OF_CLIENTS = _SHARES | {"more": {"min": _least_known, "worst_decile": _worst_known_decile}, "of_all": True}
 
 
 def accuracy_by_class(at: "Evaluation", models: "ClientParams") -> tuple[Any, Any]:
@@ -78,9 +84,8 @@ def class_accuracy(at: "Evaluation") -> Any:
     "personal_accuracy",
     still=HOLDS,
     label="personal accuracy (%)",
-    **_SHARES,
+    **_OF_CLIENTS,
     needs=_NEEDS,
-    of_all=True,
 )
 def personal_accuracy(at: "Evaluation") -> Any:
     """[N] float32, the accuracy of each client's model on test samples with the client's own distribution of labels.
@@ -96,9 +101,8 @@ def personal_accuracy(at: "Evaluation") -> Any:
     "accuracy_here",
     still=HOLDS,
     label="accuracy where clients are (%)",
-    **_SHARES,
+    **_OF_CLIENTS,
     needs=(*_NEEDS, "labels_here"),
-    of_all=True,
 )
 def accuracy_here(at: "Evaluation") -> Any:
     """[N] float32, the accuracy of each client's model on test samples with the labels that are where it stands.
@@ -132,9 +136,8 @@ def _of_honest(at: "Evaluation", values: Any) -> Any:
     "local_accuracy",
     still=HOLDS,
     label="accuracy on own test samples (%)",
-    **_SHARES,
+    **_OF_CLIENTS,
     needs=("local_accuracy",),
-    of_all=True,
 )
 def local_accuracy(at: "Evaluation") -> Any:
     """[N] float32, the accuracy of each client's model on the test samples of its own natural owners.

@@ -124,7 +124,7 @@ def _consensus_distance(at: "Evaluation") -> Any:
     """[] float, the root mean square distance of the models from their mean; with attackers, of the honest models."""
     from mdfl_jax.metrics.values import consensus_distance
 
-    return consensus_distance(at.models, at.honest)
+    return consensus_distance(at.algorithm.params(at.algorithm_state), at.honest)
 
 
 @metric("messages", still=HOLDS, unit="messages", label="messages sent by a client", summary=False, shown={AXIS})

@@ -69,6 +69,12 @@ def test_personal_accuracy_against_loops():
     assert (np.abs(metrics.personal_accuracy - metrics.accuracy) > 0.01).any()
 
 
+def test_the_worst_decile_is_of_the_clients_that_are_known():
+    values = np.append(np.linspace(0.2, 0.9, 25), [np.nan] * 5)
+    assert METRICS["personal_accuracy"].reduction.more["worst_decile"](values) == pytest.approx(np.mean(values[:2]))
+    assert np.isnan(METRICS["local_accuracy"].reduction.more["worst_decile"](values[-5:]))
+
+
 def test_calibration_error_against_loops():
     metrics, _, _, judged = measured()
     labels, found = dataset().y_test, 0.0
