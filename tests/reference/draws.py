@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.contrib.algorithms import peers
+from mdfl_jax.contrib.privacy import noise
 from mdfl_jax.core.rng import number_of, per_client, stream, stream_at
 
 BEFORE_ALL_ROUNDS = 2**31 - 1
@@ -147,7 +148,7 @@ class Draws:
 
     @functools.lru_cache(2)  # noqa: B019 -- few are held
     def noise_of_gradients(self, t, step, shapes):
-        return self.normal_leaves(folded(self.batch_key(t), step, number_of("privacy noise")), shapes)
+        return self.normal_leaves(folded(self.batch_key(t), step, number_of("privacy noise")), shapes, noise.normal)
 
     def collected(self, t, rate, sizes):
         key = folded(stream_at(self.key, "partition", t), number_of("collecting"))
@@ -188,9 +189,9 @@ class Draws:
     def normal(self, key, shape):
         return numpy(jax.random.normal(key, shape))
 
-    def normal_leaves(self, key, shapes):
+    def normal_leaves(self, key, shapes, normal=jax.random.normal):
         """[N, d], standard normal numbers in the place of vectors whose leaves have these shapes."""
-        parts = [self.normal(folded(key, leaf), (self.n, *shape)) for leaf, shape in enumerate(shapes)]
+        parts = [numpy(normal(folded(key, leaf), (self.n, *shape))) for leaf, shape in enumerate(shapes)]
         return np.concatenate([part.reshape(self.n, -1) for part in parts], axis=1)
 
     def noise_of_attackers(self, t, which, shapes, key=None):

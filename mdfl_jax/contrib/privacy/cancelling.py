@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.privacy.noise import normal
 from mdfl_jax.core.rng import number_of
 from mdfl_jax.core.types import Algorithm, ClientParams, Extra, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.gossip import mix
@@ -42,7 +43,7 @@ class Cancelling(Extra):
                 loss, found = context.gradient(models, key, **more)
                 own = jax.random.fold_in(key, CANCELLING)
                 leaves, tree = jax.tree.flatten(found)
-                drawn = [jax.random.normal(jax.random.fold_in(own, k), x.shape, x.dtype) for k, x in enumerate(leaves)]
+                drawn = [normal(jax.random.fold_in(own, k), x.shape, x.dtype) for k, x in enumerate(leaves)]
                 return loss, jax.tree.map(jnp.add, found, mix(root, jax.tree.unflatten(tree, drawn)))
 
             return algorithm.round(hparams, state, links, context._replace(gradient=noised))

@@ -67,6 +67,8 @@ UNKNOWING = (
     *("a_little_is_enough", "inner_product", "dissensus"),
 )
 """The attacks that use nothing but the attacker's own data and what the receiver hears anyway."""
+OMNISCIENT = ("a_little_is_enough", "inner_product", "dissensus")
+"""Those of them that also use the model of the receiver."""
 IN_PARTS = ("largest",)
 
 
@@ -75,13 +77,14 @@ def steps_of(whole: Any) -> int:
     return 1 if "local_steps" in ignored_by(whole.algorithm.name) else int(whole.algorithm.local_steps)
 
 
-def uncovered(whole: Any, public: tuple[str, ...], of_messages: bool) -> Iterator[Rule]:
+def uncovered(whole: Any, public: tuple[str, ...], of_messages: bool, of_pairs: bool) -> Iterator[Rule]:
     """Yield the rules for what the account must cover, as `mdfl_jax.core.section.Section.rules` does.
 
     Args:
       whole: the configuration.
       public: some of `PUBLIC`.
       of_messages: whether the noise is on messages, and not on gradients.
+      of_pairs: whether it is counted what each client can know of each other one.
     """
     algorithm, data = whole.algorithm, whole.data
     covered, told_by = (SENT_ONCE, SENDS) if of_messages else (COVERED, RELEASES)
@@ -103,6 +106,8 @@ def uncovered(whole: Any, public: tuple[str, ...], of_messages: bool) -> Iterato
     attack = whole.attack.name
     knows = f"one of {', '.join(UNKNOWING)}: with {attack} attackers pass on what clients have not sent"
     yield "attack.name", attack not in ("", *UNKNOWING), knows
+    if of_messages or of_pairs:
+        yield from _beside_messages(whole, "privacy.on messages" if of_messages else "privacy.pairs")
     for each in sections_in(whole):
         first = f"{each.SECTION}.{each.SWITCH or dataclasses.fields(each)[0].name}"
         own = is_own(SECTIONS.origin(each.SECTION)) if each.SECTION in SECTIONS else False
@@ -123,6 +128,15 @@ def _of_messages(whole: Any) -> Iterator[Rule]:
     """Yield the rule of noise on messages: they are whole models."""
     part = "empty with privacy.on messages: they are compared with whole first models"
     yield "model.shared", bool(whole.model.shared), part
+
+
+def _beside_messages(whole: Any, wanted: str) -> Iterator[Rule]:
+    """Yield the rules that no model reaches others except in the messages that are counted."""
+    attack, presence = whole.attack.name, whole.presence
+    reads = f"another one with {wanted}: with {attack} attackers know the model of whom they send to"
+    yield "attack.name", attack in OMNISCIENT, reads
+    copied = f"kept or initial with {wanted}: a neighbour hands over its own model, beside its messages"
+    yield "presence.newcomers", presence.in_use(whole) and presence.newcomers == "neighbour", copied
 
 
 def _of_movement(whole: Any, public: tuple[str, ...]) -> Iterator[Rule]:

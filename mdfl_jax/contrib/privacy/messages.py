@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.privacy.noise import normal
 from mdfl_jax.contrib.privacy.sgd import clipped
 from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Extra, Links, RoundContext, RoundStats
@@ -54,7 +55,7 @@ class NoisedMessages(Extra):
             known = ravel(known)[0]
         further = jax.vmap(lambda one: clipped(one, self.clip))(jax.tree.map(jnp.subtract, vectors, known))
         leaves, tree = jax.tree.flatten(further)
-        drawn = [jax.random.normal(jax.random.fold_in(key, k), x.shape, x.dtype) for k, x in enumerate(leaves)]
+        drawn = [normal(jax.random.fold_in(key, k), x.shape, x.dtype) for k, x in enumerate(leaves)]
         deviation = self.noise * self.clip
         noised = jax.tree.unflatten(tree, [x + deviation.astype(x.dtype) * z for x, z in zip(leaves, drawn)])
         return jax.tree.map(jnp.add, known, noised)

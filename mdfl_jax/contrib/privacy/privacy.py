@@ -26,7 +26,10 @@ class PrivacyConfig(Section):
     """Differential privacy: clipped and noised gradients or messages, and what each client spends."""
 
     clip: float = field(
-        float("inf"), "largest norm of the gradient of a sample, or of a message; inf: no privacy", above=0, traced=True
+        float("inf"),
+        "largest norm of the gradient of a sample, or of a message; inf: no privacy",
+        at_least=1e-9,  # the squares of smaller numbers vanish in single precision, and so may their norm
+        traced=True,
     )
     on: str = field(
         GRADIENTS,
@@ -125,7 +128,7 @@ class PrivacyConfig(Section):
         for name in self._public:
             if name not in PUBLIC:
                 raise UserError(f"privacy.public: {unknown_name('part of the samples', name, PUBLIC)}")
-        yield from uncovered(whole, self._public, self.of_messages)
+        yield from uncovered(whole, self._public, self.of_messages, self.pairs)
         several = "false with allreduce: within a round each client passes on what it hears"
         yield "privacy.pairs", self.pairs and whole.algorithm.name == "allreduce", several
         if self.cancelling:

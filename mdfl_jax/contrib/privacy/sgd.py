@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.privacy.noise import normal
 from mdfl_jax.core.rng import number_of
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import rows_like
@@ -166,7 +167,7 @@ def private(task: Task, batch_size: int, largest: int = 0, by_leaf: bool = False
         of_noise = jax.random.fold_in(key, NOISE)
         found = [
             rows_like(share, leaf) * leaf
-            + rows_like(deviation, leaf) * jax.random.normal(jax.random.fold_in(of_noise, k), leaf.shape, leaf.dtype)
+            + rows_like(deviation, leaf) * normal(jax.random.fold_in(of_noise, k), leaf.shape, leaf.dtype)
             for k, leaf in enumerate(leaves)
         ]
         return loss, jax.tree.unflatten(tree, found)

@@ -268,6 +268,11 @@ REFUSED = [
     ({"network.mobility": "dcm"}, "network.mobility is dcm; it must be one of static"),
     ({"model.pretrained": "runs/old"}, "the models of a study tell of its samples"),
     ({"attack.name": "mimic"}, "with mimic attackers pass on what clients have not sent"),
+    ({"privacy.on": "messages", "attack.name": "inner_product"}, "with inner_product attackers know the model of whom"),
+    ({"privacy.pairs": True, "attack.name": "dissensus"}, "another one with privacy.pairs: with dissensus attackers"),
+    ({"privacy.on": "messages", "presence.name": "markov", "presence.newcomers": "neighbour"}, "hands over its own"),
+    ({"privacy.pairs": True, "presence.name": "markov", "presence.newcomers": "neighbour"}, "hands over its own"),
+    ({"privacy.clip": 1e-20}, "privacy.clip is 1e-20; it must be at least 1e-09"),
     ({"model.name": "resnet9"}, "it must be inf with a model of batch normalisation: the mean over a batch"),
     (
         {"privacy.on": "messages", "model.name": "resnet9"},
