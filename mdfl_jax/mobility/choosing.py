@@ -46,7 +46,7 @@ from mdfl_jax.mobility.meeting import MetNumbers, met_enough
 from mdfl_jax.mobility.rule import (
     EXPLORED,
     MET,
-    MOST_CLIENTS,
+    MOST_WITH_MEMORY,
     ORACLE,
     Form,
     Mobility,
@@ -63,7 +63,7 @@ class StrategyNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that the memory of all clients fits."""
-        check_num_clients(setting, MOST_CLIENTS, "each client remembers whom it met when, or what it saw")
+        check_num_clients(setting, MOST_WITH_MEMORY, "each client remembers whom it met when, or what it saw")
 
 
 class Sites(NamedTuple):

@@ -34,7 +34,7 @@ from mdfl_jax.mobility.grid import (
     random_step,
 )
 from mdfl_jax.mobility.label_distances import counts_of, move_by_distribution
-from mdfl_jax.mobility.rule import MOST_CLIENTS, Mobility, check_num_clients
+from mdfl_jax.mobility.rule import MOST_WITH_MEMORY, Mobility, check_num_clients
 
 
 class MetNumbers(Numbers):
@@ -49,7 +49,7 @@ class KnowledgeNumbers(MetNumbers):
 
     def check(self, setting: Setting) -> None:
         """Check that what all clients know fits the memory."""
-        check_num_clients(setting, MOST_CLIENTS, "each client remembers whom it met")
+        check_num_clients(setting, MOST_WITH_MEMORY, "each client remembers whom it met")
 
 
 def met_enough(world: GridWorld, num_met: jax.Array) -> jax.Array:
