@@ -76,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    common.run(main)
+    common.run_command(main)

@@ -21,8 +21,8 @@ def accuracies() -> list[str]:
     """Return the accuracy at the end by movement and algorithm, for each epsilon that nobody exceeds."""
     rows = rows_of("gradients")
 
-    def cell(*of: str) -> str:
-        return ", ".join(f"{np.mean(rows[*of, target]['accuracy']):.1f}" for target in EPSILONS)
+    def cell(algorithm: str, movement: str) -> str:
+        return ", ".join(f"{np.mean(rows[algorithm, movement, target]['accuracy']):.1f}" for target in EPSILONS)
 
     lines = [[f"`{movement}`", cell("dpsgd", movement), cell("pame", movement)] for movement in MOVEMENTS]
     return markdown(["movement", "`dpsgd`", "`pame`"], lines)
