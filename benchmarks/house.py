@@ -35,7 +35,7 @@ PARTS = ("core", CONTRIB)
 COUNTED = ("benchmarks", "configs", "examples", "launch", "tests")  # folders beside the package whose lines are counted
 HOUSE = ("config", "study", "engine", "storage", "results")  # the rooms around the rules that are simulated
 CAPABILITIES = re.compile(
-    "attack|batter|radio|outage|clock|collect|presence|newcomer|renew|roadside|epoch|poison|budget|honest",
+    "attack|batter|radio|outage|clock|collect(?!ive)|presence|newcomer|renew|roadside|epoch|poison|budget|honest",
     re.IGNORECASE,
 )
 Graph = Mapping[str, Sequence[str]]

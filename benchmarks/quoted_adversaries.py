@@ -50,15 +50,15 @@ def _level(values: np.ndarray) -> str:
     return f"{lost} of {len(values)} diverged" if lost else f"{values.mean():.1f}"
 
 
-def _signed(mean: float, half: float) -> str:
-    told = f"{mean:+.1f} ± {half:.1f}"
+def _signed(mean: float, half: float, is_median: bool = False) -> str:
+    told = f"{mean:+.1f} ± {half:.1f}{' (median)' if is_median else ''}"
     return f"**{told}**" if abs(mean) > half else told
 
 
 def _differences(columns: Sequence[np.ndarray], width: int) -> list[list[str]]:
     """Return rows of cells of the means of differences, [S] each, whose intervals all hold together."""
     found = simultaneous(np.stack(columns, axis=1))
-    cells = [_signed(mean, half) for mean, half in zip(found.mean, found.half)]
+    cells = [_signed(*cell) for cell in zip(found.mean, found.half, found.is_median)]
     return [cells[first : first + width] for first in range(0, len(cells), width)]
 
 
@@ -68,7 +68,8 @@ def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]
     pairs = [(rule, attack) for rule in chosen if rule != "mean" for attack in columns]
     found = simultaneous(np.stack([accuracy[rule, at] - accuracy["mean", at] for rule, at in pairs], axis=1))
     signs = {pair: " +" if mean > half else " -" if mean < -half else "" for pair, mean, half in zip(pairs, *found[:2])}
-    paid = {pair[0]: _signed(mean, half) for pair, mean, half in zip(pairs, *found[:2]) if not pair[1]}
+    differ = zip(pairs, found.mean, found.half, found.is_median)
+    paid = {pair[0]: _signed(*cell) for pair, *cell in differ if not pair[1]}
     lines = []
     for rule in chosen:
         cells = [_level(accuracy[rule, at]) + signs.get((rule, at), "") for at in columns]

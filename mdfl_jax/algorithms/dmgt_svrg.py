@@ -113,6 +113,7 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
 
             return take_steps(once, (z, z), steps)[0][0]
 
+        # The draw of anchors has the algorithm's own key, so that its minibatches are those of all other algorithms.
         drawn = jax.random.uniform(own_draws(context.key), state.begun.shape, jnp.float32) < hparams.anchor_probability
         renewed = drawn | ~state.begun
         whole = choose(

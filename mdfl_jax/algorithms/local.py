@@ -449,6 +449,7 @@ def local_steps(
 
     def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
         params, state = carry
+        # The key of a step depends on its index alone, so all algorithms take the same minibatches in the same steps.
         loss, gradients = seen(gradient)(params, jax.random.fold_in(context.key, index))
         updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss

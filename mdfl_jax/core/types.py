@@ -274,7 +274,7 @@ class TaskHooks(NamedTuple):
       in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: ``data``
         in all rounds.
       passes: (data, clients, key, number of passes, whether all clients take equally many steps) -> the minibatches of
-        a round with so many epochs over each client's samples (`mdfl_jax.data.batching`); None: the task has no epochs.
+        a round with so many passes over each client's samples (`mdfl_jax.data.batching`); None: the task takes none.
       changes: how the samples of clients change during a run; None: they never change.
     """
 
@@ -463,7 +463,7 @@ class RoundContext(NamedTuple):
       loss: (models [N, ...]) -> [N], the loss of row i's model on the minibatch of client i, NaN for a client without
         samples. The argument ``batch`` gives other minibatches. None: unknown.
       passes: (key, number of passes, whether all clients take equally many steps) -> the minibatches of a round with so
-        many epochs (`TaskHooks.passes`); None: the task has no epochs.
+        many passes (`TaskHooks.passes`); None: the task takes none.
       judged_on: () -> the minibatches on which received models are judged; None: those of the round's first step.
       memory: what the exchange of an earlier round has kept (`Report.memory`); None: nothing.
       first_models: () -> the models [N, ...] with which clients begin; None: unknown.

@@ -46,6 +46,7 @@ def sent(
       UserError: if a map returns other shapes.
     """
     for index, change in enumerate(maps):
+        # A key for each map and each of the round's exchanges, apart from the algorithm's own draws.
         own = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(own_draws(key), SENDING), which), index)
         changed = change(hparams, own, links, vectors)
         contract.like(change, changed, vectors)

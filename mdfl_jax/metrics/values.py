@@ -8,7 +8,7 @@ from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, NOTHING, ROUNDS, record
 from mdfl_jax.core.trees import rows_like, trained
 from mdfl_jax.core.types import ClientParams, Links
 
-STEPS = 64  # of the Krylov space; each has a block of two vectors
+KRYLOV_STEPS = 64  # of the Krylov space; each has a block of two vectors
 LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
 
 
@@ -62,7 +62,7 @@ def _orthonormal(block: jax.Array, basis: jax.Array, fresh: jax.Array) -> jax.Ar
     return block
 
 
-def lambda_2_of_lists(mix: jax.Array, senders: Senders, steps: int = STEPS) -> jax.Array:
+def lambda_2_of_lists(mix: jax.Array, senders: Senders, steps: int = KRYLOV_STEPS) -> jax.Array:
     """Compute the second largest eigenvalue of W^T W over neighbour lists, by a block Lanczos method.
 
     The value is the second largest Ritz value in a Krylov space of two random vectors, with an orthonormal basis; it is

@@ -265,6 +265,7 @@ def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.A
         return jnp.asarray(params.speeds, jnp.float32)
     sigma = jnp.asarray(params.speed_spread, jnp.float32)
     normal = jax.random.normal(stream(key, "cost"), (num_clients,), jnp.float32)
+    # Levels and normal draws have keys of their own, so neither depends on whether the other is used.
     dealt = jax.random.permutation(jax.random.fold_in(stream(key, "cost"), 1), num_clients) % _LEVELS
     slower = jnp.asarray(params.speed_ratio, jnp.float32) ** dealt
     return jnp.exp(sigma * normal - jnp.square(sigma) / 2) / slower

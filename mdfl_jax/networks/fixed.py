@@ -301,11 +301,11 @@ def read_matrices(
     """Read the graphs or the mixing matrices of a file.
 
     Args:
-      path: the file. It is one of: an edge list with lines ``i,j``, perhaps after a line with N, or ``i,j,w`` with the
-        mixing weight w of each link (clients are numbered in ascending order if there is no client 0); an N x N matrix
-        as text; one array [N, N] or [T, N, N] in .npy or .npz, or a sparse matrix that SciPy has saved, also as Matrix
-        Market's .mtx; one of `GRAPH_FILES`. An array of zeros and ones only is read as links. Any other array is read
-        as weights, whose rows must sum to one. A table is one of `mdfl_jax.core.tables.Rows`.
+      path: the file. An edge list has lines ``i,j``, perhaps after a line with N, or ``i,j,w`` with the mixing weight w
+        of each link. Its clients are numbered in ascending order if there is no client 0. Other files have an N x N
+        matrix as text, one array [N, N] or [T, N, N] in .npy or .npz, a sparse matrix that SciPy has saved, also as
+        Matrix Market's .mtx, or are one of `GRAPH_FILES`. An array of zeros and ones only is read as links. Any other
+        array is read as weights, whose rows must sum to one. A table is one of `mdfl_jax.core.tables.Rows`.
       num_clients: N; 0: as many as the file has.
       directed: if true, a line i,j or an entry [i, j] says only that i hears j. If false, a line of an edge list stands
         for both directions, and a matrix must hold both. None: as the graph says; an edge list has both directions.
@@ -352,15 +352,15 @@ def graph_file(graph: Any) -> Iterator[str]:
     """Make a graph of Python known as a file inside the context, for `read_matrices`.
 
     Args:
-      graph: a graph of networkx, whose nodes are numbered in their order if they are not 0 to N - 1, and whose weights
-        do not count; a matrix [N, N] or [T, N, N] of NumPy, SciPy or nested lists; or a list of edges (i, j) or
-        (i, j, weight), as `holds_edges` tells them. An edge i, j says that i hears j.
+      graph: a graph of networkx; a matrix [N, N] or [T, N, N] of NumPy, SciPy or nested lists; or a list of edges
+        (i, j) or (i, j, weight), as `holds_edges` tells them. An edge i, j says that i hears j. The nodes of networkx
+        are numbered in their order if they are not 0 to N - 1, and their weights do not count.
 
     Yields:
       The path for the field graph.file.
 
     Raises:
-      UserError: if it is nothing of these.
+      UserError: if ``graph`` is none of these.
     """
     table, file = array_of(graph), io.BytesIO()
     if are_edges := holds_edges(graph, table):

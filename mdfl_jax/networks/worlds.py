@@ -208,6 +208,7 @@ def make_world(
 
     owners = num_clients - num_relays
     mobile = partial(_mobile, params, clients, owners)
+    # Relays have a key of their own, so that their draws do not change those of the clients' places.
     relays = partial(_relays, params, jax.random.fold_in(key, 1), num_relays, shared["radius"])
     if kind == "grid":
         grid = grid_points(grid_size)

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "dadfl": ["f2"],
     "met_digits": ["", "warm_up"],
     "personal": ["", "smoke"],
+    "private": ["gradients", "messages", "mnist"],
     "thesis_digits": THESIS,
     "thesis": ["t1", "iid,scale=small", "algorithm_1"],
 }

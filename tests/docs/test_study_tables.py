@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks import quoted_adversaries, quoted_clocks
+from benchmarks import quoted_adversaries, quoted_clocks, quoted_private
+from configs.private import EPSILONS, MOVEMENTS, TARGET
 
 NOISE = np.tile((-0.5, 0.5), 10)  # exact in binary
 
@@ -50,3 +51,22 @@ def test_the_worst_attack_of_a_rule_is_that_of_its_means_and_a_seed_counts_once(
     assert quoted_adversaries.worst()[2:] == [
         f"| `krum` | 70.0 ({low:.1f} to {high:.1f}) | `replay` | 50.0 | 10 of 20 |"
     ]
+
+
+def test_the_tables_of_privacy_have_the_mean_of_the_seeds_for_each_epsilon_and_kind_of_clients(monkeypatch):
+    """An accuracy of 10 for the algorithm, 1 for the movement, 0.1 for the epsilon; the seeds' deviations cancel."""
+    rows = [
+        {"study": "gradients", "algorithm": name, "movement": movement, "target": target}
+        | {"accuracy": list(10 * (n + 1) + m + 0.1 * e + NOISE)}
+        | {key: {"mobile": list(m + NOISE), "static": [7.0] * 20} for key in ("epsilon", "epsilon_pairs")}
+        for n, name in enumerate(("dpsgd", "pame"))
+        for m, movement in enumerate(MOVEMENTS)
+        for e, target in enumerate(EPSILONS)
+    ]
+    of_messages = {"epsilon": {"mobile": [2.0, 3.0], "static": [1.0, 1.0]}}
+    rows += [row | {"study": "messages"} | of_messages for row in rows if row["target"] == TARGET]
+    monkeypatch.setattr(quoted_private, "results", lambda name: {"rows": rows})
+    assert quoted_private.accuracies()[3] == (
+        "| `random_movement` | 11.0, 11.1, 11.2, 11.3, 11.4 | 21.0, 21.1, 21.2, 21.3, 21.4 |"
+    )
+    assert quoted_private.spending()[4] == "| `dcm` | 2.00, 7.00 | 2.00, 7.00 | 2.50, 1.00 |"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mdfl_jax.core.outcomes import interval_of_known as interval
-from mdfl_jax.results.statistics import LEAST_SEEDS, difference, simultaneous, welch
+from mdfl_jax.results.statistics import LEAST_SEEDS, difference, median_interval, simultaneous, welch
 
 numbers = st.lists(st.integers(0, 1000).map(lambda value: value / 1000), min_size=2, max_size=12)
 
@@ -67,3 +67,28 @@ def test_all_intervals_hold_together_in_95_of_100_studies(seeds, count, shared):
     assert failed / studies < 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)
     if seeds >= LEAST_SEEDS:
         assert failed > 0  # and they are not so wide that they always hold
+
+
+@pytest.mark.parametrize("seeds", [12, 20, 35])
+def test_interval_of_a_median_is_that_of_scipys_sign_test(seeds):
+    values = np.random.default_rng(seeds).normal(size=seeds)
+    expected = stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+    median, half = median_interval(values)
+    assert median == np.median(values)
+    assert half == max(median - expected.low, expected.high - median)
+
+
+def test_differences_are_medians_where_a_tenth_of_the_seeds_collapses():
+    studies, failed, medians = 200, 0, 0
+    median = stats.norm.ppf(0.4 / 0.9)  # of the population, whose mean is -5
+    for study in range(studies):
+        values = drawn(20, 4, seed=study)
+        gone = np.random.default_rng(1000 + study).random(20) < 0.1
+        values[:, :2] -= 50 * gone[:, None]
+        found = simultaneous(values, draws=999)
+        assert found.is_median.tolist() == [0 < gone.sum() <= 4] * 2 + [False] * 2
+        told = found.is_median | (np.arange(4) >= 2)  # a sample without a collapse cannot show it
+        failed += np.any(np.abs(found.mean - np.where(found.is_median, median, 0))[told] > found.half[told])
+        medians += found.is_median[0]
+    assert medians > 0.7 * studies
+    assert failed / studies < 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)

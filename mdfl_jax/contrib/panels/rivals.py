@@ -147,7 +147,8 @@ def paired_differences(values: np.ndarray, reference: int) -> Differences:
         whole[:, others] = of.reshape(rows, -1)
         return whole
 
-    return Differences(placed(found.mean), placed(found.half), placed(found.alone), found.factor)
+    mean, half, alone, is_median = map(placed, (found.mean, found.half, found.alone, found.is_median))
+    return Differences(mean, half, alone, found.factor, is_median == 1)
 
 
 def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -196,10 +197,15 @@ def _tally_in_words(matrix: Matrix, found: Differences) -> str:
 def _caption(study: Results, shown: Compared) -> str:
     matrix, values, reference = shown
     first = paired_differences(next(iter(values.values())), reference)
+    medians = int(first.is_median.sum())
+    instead = (
+        f" {medians} of {np.isfinite(first.mean).sum()} are medians with sign-test intervals: a few seeds collapse."
+    )
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
         f" {describe_seeds(study)}."
         " All 95 % intervals of the matrix hold together; a bold number's interval is on one side of zero."
+        f"{instead if medians else ''}"
         f" {_tally_in_words(matrix, first)}."
     )
 
@@ -217,6 +223,7 @@ def rivals(study: Results, shown: Compared) -> Matrices:
     def cells(of: Differences, level: np.ndarray) -> Cells:
         def told(r: int, c: int) -> str:
             sizes = f"{of.mean[r, c]:.2f} ± {of.half[r, c]:.2f} (by itself ± {of.alone[r, c]:.2f}) points"
+            sizes += ", median" if of.is_median[r, c] else ""
             parts = (settings[r], f"{rivals[c]}: {level[r, c]:.2f} %", f"over {rivals[reference]}: {sizes}")
             return "<br>".join(map(for_plotly, parts))
 

@@ -8,7 +8,7 @@ import optax
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_work, near, optimizer_updates
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.contrib.personal.shared import NEEDS, exchange, shared_model_accuracy, traits
+from mdfl_jax.contrib.personal.shared import READ, exchange, shared_model_accuracy, traits
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each, rows_like, trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
@@ -105,4 +105,4 @@ def apfl(settings: Settings = Settings()) -> Algorithm:
         return after._replace(shared=shared), stats
 
     accuracy = shared_model_accuracy(lambda state: state.shared)
-    return Algorithm(NEEDS, init, do_round, mixture, metrics=(accuracy,), traits=traits(settings))
+    return Algorithm(READ, init, do_round, mixture, metrics=(accuracy,), traits=traits(settings))

@@ -9,13 +9,13 @@ import jax
 from mdfl_jax.algorithms.dfedsam import sharpness_aware
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.contrib.personal.shared import NEEDS, exchange, traits
+from mdfl_jax.contrib.personal.shared import READ, exchange, traits
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import number_of
 from mdfl_jax.core.trees import chosen_leaves, joined_leaves, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 
-PERSONAL = number_of("personal steps")  # folded into the key of a round, for the minibatches of the personal steps
+PERSONAL = number_of("personal steps")  # folded into the key of a round or of an evaluation, for their minibatches
 
 
 class DFedAltState(NamedTuple):
@@ -99,7 +99,7 @@ def alternating(
         models, stats = exchange(settings, hparams, links, context, models, later if loss is None else loss)
         return DFedAltState(models, personal, shared), stats
 
-    return Algorithm(NEEDS, init, do_round, lambda state: state.params, traits=traits(settings))
+    return Algorithm(READ, init, do_round, lambda state: state.params, traits=traits(settings))
 
 
 @register(

@@ -8,15 +8,12 @@ import jax
 import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.contrib.personal.dfedalt import DFedAltNumbers
+from mdfl_jax.contrib.personal.dfedalt import PERSONAL, DFedAltNumbers
 from mdfl_jax.core.numbers import from_values
-from mdfl_jax.core.rng import number_of
 from mdfl_jax.core.section import Rule, Section, field, section
 from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import ClientParams, Task
-
-STEPS = number_of("personal steps")  # folded into the key of an evaluation
 
 
 def fine_tuned(task: Task, num_steps: int, lr: float) -> Task:
@@ -32,7 +29,7 @@ def fine_tuned(task: Task, num_steps: int, lr: float) -> Task:
     """
 
     def adapt(data: Any, clients: Any, client_params: ClientParams, key: jax.Array) -> ClientParams:
-        own = jax.random.fold_in(key, STEPS)
+        own = jax.random.fold_in(key, PERSONAL)
 
         def step(models: ClientParams, k: jax.Array) -> tuple[ClientParams, tuple[()]]:
             _, found = task.gradient(data, clients, models, jax.random.fold_in(own, k))

@@ -10,8 +10,8 @@ from mdfl_jax.core.types import ClientParams, Links, RoundContext, RoundStats, T
 from mdfl_jax.exchange.largest import PartState
 from mdfl_jax.metrics.values import mean_model
 
-NEEDS = frozenset({"adjacency", "mix"})
-"""The fields of Links that an exchange reads."""
+READ = frozenset({"adjacency", "mix"})
+"""The fields of Links that `exchange` reads."""
 
 
 def exchange(

@@ -9,7 +9,7 @@ as the simulator WiLabV2Xsim takes it (MatFilesUtility5G/findRBsBeaconSINRmin_5G
 import math
 
 from mdfl_jax.contrib.radios.radio import RATES, Rate
-from mdfl_jax.contrib.radios.rates import WIDEST, Table, by_table
+from mdfl_jax.contrib.radios.rates import WIDEST_BAND, Table, by_table
 from mdfl_jax.core.numbers import Numbers, number
 
 ATTENUATION = 0.4
@@ -37,7 +37,7 @@ class SidelinkNumbers(Numbers):
         "bandwidth that is used; 9 MHz are 50 resource blocks of 180 kHz",
         unit="Hz",
         at_least=100,
-        at_most=WIDEST,
+        at_most=WIDEST_BAND,
     )
 
 

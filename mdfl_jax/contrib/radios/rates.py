@@ -12,13 +12,13 @@ from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import Numbers, Setting, number
 
 Table = tuple[tuple[float, float], ...]  # rows of an SNR in dB and of the bits per second from there on
-WIDEST = 300e9  # hertz: all frequencies of radio
+WIDEST_BAND = 300e9  # hertz: all frequencies of radio
 
 
 class ShannonNumbers(Numbers):
     """The numbers of ``shannon``."""
 
-    width: float = number(10e6, "bandwidth of the channel", unit="Hz", at_least=100, at_most=WIDEST)
+    width: float = number(10e6, "bandwidth of the channel", unit="Hz", at_least=100, at_most=WIDEST_BAND)
     gap: float = number(
         3.0, "signal-to-noise ratio that real codes lose against Shannon's bound", unit="dB", at_least=0
     )

@@ -2,7 +2,8 @@
 
 In each round a client draws one of the directions up, down, left and right. It moves in this direction at its own
 constant speed and bounces off the walls: a wall reverses the component of the velocity that points into it. The thesis
-reverses it at the sampled instant whose place would be outside; at the wall itself is the limit of fine sampling.
+samples time, and reverses the velocity at the first instant whose place would be outside. Here the client turns at the
+wall itself, which is the limit of fine sampling.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Uniform destinations. It knows nothing, and tells how much of a strategy's gain is that clients travel at all."""
+"""Uniform destinations, without any knowledge: how much of a strategy's gain comes from travelling alone."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 @MOBILITIES.register("waypoint", formula="destination ~ U(all points); place+ = the point within Rm nearest to it")
 def waypoint() -> Mobility:
-    """Waypoint: a mobile client goes to a grid point drawn uniformly from all, and there draws the next one."""
+    """Waypoint: a mobile client goes to a uniformly drawn grid point, and there draws the next one."""
 
     def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
         anywhere = jax.random.randint(key, (), 0, len(world.grid))

@@ -1,9 +1,9 @@
 """A tour of the cluster centres: nearest neighbours first, improved by 2-opt, the mobile clients spread along it.
 
-Reasoning: a draw may return to a centre at once and leave another for long. A tour visits each centre once in a turn,
-with the shortest ways; M clients spread along it visit each M times in a turn.
+Reasoning: a draw may return to a centre at once and leave another centre for long. A tour visits each centre once in a
+turn, with short ways. M clients that are spread along the tour visit each centre M times in a turn.
 
-It must know the places of the static clients, and its number among the mobile ones. No labels.
+The client must know the places of the static clients, and its own number among the mobile clients. It needs no labels.
 """
 
 from typing import NamedTuple

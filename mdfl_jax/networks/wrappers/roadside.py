@@ -194,6 +194,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
         moved, links = inner.step(params.inner, key, slot, state.inner, clients)
         meetings = Meetings(at_server, last, following)
         if one_at_a_time:
+            # Another key than the inner network's, which draws failing links from the same stream.
             partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency, links.senders)
             pairs = pair_links(partner, meetings, lists=links.senders.ids is not None)
             links = pairs._replace(active=links.active)
