@@ -191,6 +191,10 @@ def is_on_an_edge(batch, index, found):
     return any(differs(plain, evaluations(batch, index, found, rounds)) for rounds in range(32))
 
 
+TOLD = {"rejected": 0, "heard": 0, "true_rejections": 0, "link_rate": 3 * MODELS, "train_loss": SCORES}
+"""What records say of a choice, and from where on. The loss is that of shared models, which personal ones may not show."""
+
+
 def differs(plain, moved):
     """Whether models move by more than is told apart, or other models are used or heard."""
     for (x, before), (_, _, slow, after) in zip(plain, moved):
@@ -198,8 +202,8 @@ def differs(plain, moved):
             if away(y, x[i], max(np.abs(x[i]).max(), 0.1)) > MODELS:
                 return True
         for a, b in zip(before, after):
-            for name in ("rejected", "heard", "true_rejections", "link_rate"):
-                if name in a and away(a[name], b[name]) > (3 * MODELS if name == "link_rate" else 0):
+            for name, most in TOLD.items():
+                if name in a and away(a[name], b[name]) > most:
                     return True
     return False
 
