@@ -51,5 +51,5 @@ def test_the_town_is_what_its_script_makes():
 def test_describing_does_without_jax():
     """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
     code = "import sys, mdfl_jax.contrib.describe.command as d; "
-    code += f"d.describe(d.load({str(TOWN)!r})); sys.exit('jax' in sys.modules)"
+    code += f"d.describe_trace(d.load({str(TOWN)!r})); sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
