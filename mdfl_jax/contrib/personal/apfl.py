@@ -66,14 +66,14 @@ def slope_of_alpha(state: APFLState, found: ClientParams) -> jax.Array:
     ignores=("compressor",),
     formula="m = alpha v + (1 - alpha) x;  v+ = v - eta alpha grad f(m);  x+ = W (x - eta grad f(x));  "
     "alpha+ = alpha - eta_alpha <v - x, grad f(m)>, in [0, 1]",
-    cite="deng2020: algorithm 1; lian2017",
+    cite="deng2020; lian2017",
 )
 def apfl(settings: Settings = Settings()) -> Algorithm:
     """APFL, adaptive personalised federated learning: each client's mixture of a shared and an own model is evaluated.
 
     In place of the paper's server, gossip makes the shared models. Both models take the same minibatch and optimiser.
-    A client adapts alpha at the first local step of each round, as in the authors' code. FedProx's term holds the
-    shared model alone.
+    The gradient of the mixture is taken before the shared model moves; the authors' code takes it after. A client
+    adapts alpha at the first local step of each round, as that code does. FedProx's term holds the shared model alone.
     """
     optimizer = settings.optimizer
 

@@ -49,7 +49,7 @@ class DittoNumbers(LocalNumbers):
     DittoNumbers,
     ignores=("compressor",),
     formula="x+ = W (x - eta grad f(x));  v+ = v - eta (grad f(v) + lambda (v - x))",
-    cite="li2021: algorithm 1; lian2017",
+    cite="li2021; lian2017",
 )
 def ditto(settings: Settings = Settings()) -> Algorithm:
     """Ditto: D-PSGD of a shared model, and a personal model that is held near it. The personal model is evaluated.
