@@ -28,7 +28,7 @@ ORACLE, MET, EXPLORED = KNOWLEDGE = ("oracle", "met", "explored")
 """What a mobile client knows of the static clients, `motion.knowledge`: the places and data of all of them; of those
 that it has met or been told of; or of those that it has met, while it remembers where it has been and looks for others.
 """
-MOST_WITH_MEMORY = 4096  # on the grid, if each remembers whom it has met; when takes 4 N N bytes
+MOST_WITH_MEMORY = 4096  # clients on the grid that remember whom they have met; with the rounds this takes 4 N N bytes
 
 
 class Path(NamedTuple):

@@ -92,3 +92,12 @@ def test_differences_are_medians_where_a_tenth_of_the_seeds_collapses():
         medians += found.is_median[0]
     assert medians > 0.7 * studies
     assert failed / studies < 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)
+
+
+def test_so_many_medians_that_no_intervals_hold_together_stay_means():
+    values = drawn(10, 40)
+    values[:2] -= 50
+    found = simultaneous(values, draws=999)
+    assert not found.is_median.any()
+    assert np.isfinite(found.half).all()
+    assert simultaneous(values[:, :5], draws=999).is_median.all()

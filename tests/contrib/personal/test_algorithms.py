@@ -228,6 +228,8 @@ def test_batch_statistics_are_those_of_the_model_that_is_evaluated():
         ({"algorithm.name": "ditto", "algorithm.personal_proximal": -1.0}, "it must be at least 0"),
         ({"algorithm.name": "apfl", "algorithm.alpha": 2.0}, "alpha is 2.0; it must be at least 0 and at most"),
         ({"algorithm.name": "apfl", "privacy.clip": 1.0, "privacy.public": "labels,moments"}, "apfl releases messages"),
+        ({"algorithm.name": "ditto", "network.mobility": "staleness"}, "a rule that reads no models with ditto"),
+        ({"model.shared": "*/bias", "network.mobility": "staleness"}, "a rule that reads no models with model"),
         ({"personal.evaluate_after": 1, "privacy.clip": 1.0, "privacy.public": "labels,moments"},
          "personal.evaluate_after is 1; it must be 0 with privacy.clip"),
     ],
