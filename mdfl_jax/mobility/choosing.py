@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import Numbers, Setting
 from mdfl_jax.core.registry import Registry
@@ -43,27 +44,31 @@ from mdfl_jax.mobility.grid import (
 )
 from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, histograms
 from mdfl_jax.mobility.meeting import MetNumbers, met_enough
-from mdfl_jax.mobility.rule import (
-    EXPLORED,
-    MET,
-    MOST_WITH_MEMORY,
-    ORACLE,
-    Form,
-    Mobility,
-    Path,
-    WorldKind,
-    check_num_clients,
-)
+from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind
 
 NOT_SEEN = -1
+LARGEST = 4096  # clients on the grid; who met whom when takes 4 N N bytes
 
 
 class StrategyNumbers(Numbers):
     """The numbers of a strategy; each strategy adds its own."""
 
     def check(self, setting: Setting) -> None:
-        """Check that the memory of all clients fits."""
-        check_num_clients(setting, MOST_WITH_MEMORY, "each client remembers whom it met when, or what it saw")
+        """Check that the memory of all clients fits: `LARGEST` clients."""
+        check_num_clients(setting, LARGEST, "each client remembers whom it met when, or what it saw")
+
+
+def check_num_clients(setting: Setting, most: int, why: str) -> None:
+    """Check that there are at most so many clients.
+
+    Raises:
+      UserError: if there are more. The message says why.
+    """
+    if setting.num_clients > most:
+        raise UserError(
+            f"network.num_clients is {setting.num_clients}; with network.mobility {setting.member} it must be at most "
+            f"{most}: {why}"
+        )
 
 
 class Sites(NamedTuple):

@@ -54,8 +54,8 @@ def cluster_centres(
     """
     num_static = static_position.shape[0]
     counted = jnp.ones(num_static, bool) if present is None else present
-    covers = within(grid, static_position, radius)  # the same for all who know different clients
-    covers_of_all = jnp.sum(covers & counted[None, :], axis=1)
+    covers = within(grid, static_position, radius) & counted[None, :]
+    covers_of_all = jnp.sum(covers, axis=1)
 
     def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         return jnp.any(state[1])

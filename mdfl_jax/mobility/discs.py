@@ -1,8 +1,12 @@
-"""The discs of radius Rc around grid points, row by row, and sums over them.
+"""The discs of radius Rc around grid points, row by row: sums over them, and walks over the clients in them.
 
 A disc cuts each row of the grid in one run of columns. So a row adds the difference of two running sums to the sum over
-a disc, which needs no array of every grid point and every client.
+a disc. If clients are sorted by place, a row's clients in the disc are one run of them. Neither needs an array of every
+grid point and every client.
 """
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,3 +73,74 @@ def summed_at(places: jax.Array, values: jax.Array, size: int) -> jax.Array:
       [G, G, C], of the type of the values.
     """
     return jnp.zeros((size * size, values.shape[1]), values.dtype).at[places].add(values).reshape(size, size, -1)
+
+
+class Standing(NamedTuple):
+    """Clients sorted by the grid points at which they stand.
+
+    Attributes:
+      order: [N] int32, the clients, point by point. Those that do not count come last.
+      begin: [L + 1] int32, where in ``order`` the clients of each point begin, and where those of the last one end.
+    """
+
+    order: jax.Array
+    begin: jax.Array
+
+
+def standing(places: jax.Array, counted: jax.Array, points: int) -> Standing:
+    """Sort clients by place.
+
+    Args:
+      places: [N] int32 indices of their places.
+      counted: [N] bool, the clients that count.
+      points: L.
+    """
+    place = jnp.where(counted, places, points)
+    order = jnp.argsort(place, stable=True).astype(jnp.int32)
+    begin = jnp.searchsorted(place[order], jnp.arange(points + 1), side="left").astype(jnp.int32)
+    return Standing(order, begin)
+
+
+def over_near(
+    add: Callable[[Any, jax.Array, jax.Array], Any],
+    state: Any,
+    found: Standing,
+    places: jax.Array,
+    asking: jax.Array,
+    size: int,
+    radius: jax.Array | float,
+) -> Any:
+    """Show to each client, one after another, the sorted clients that stand within a radius of it.
+
+    All clients look at the same time, so there are as many steps as the most that one of them sees in each row.
+
+    Args:
+      add: (state, [N] int32 the client that each client is shown, [N] bool whether there is one) -> state.
+      state: the state before.
+      found: the clients that are shown.
+      places: [N] int32 indices of the places from which clients look.
+      asking: [N] bool, the clients that look.
+      size: G.
+      radius: how far they see, in grid units.
+
+    Returns:
+      The state after all have been shown.
+    """
+    widths = half_widths(size, radius)
+    row, column = places // size, places % size
+
+    def in_row(distance: jax.Array, state: Any) -> Any:
+        width, there = widths[jnp.abs(distance)], row + distance
+        start = jnp.clip(there, 0, size - 1) * size
+        first = found.begin[start + jnp.maximum(column - width, 0)]
+        last = found.begin[start + jnp.minimum(column + width, size - 1) + 1]
+        count = jnp.where(asking & (there >= 0) & (there < size), last - first, 0)
+
+        def of_rank(rank: jax.Array, state: Any) -> Any:
+            sees = rank < count
+            return add(state, found.order[jnp.where(sees, first + rank, 0)], sees)
+
+        return jax.lax.fori_loop(0, jnp.max(count), of_rank, state)
+
+    reach = jnp.sum(widths >= 0) - 1
+    return jax.lax.fori_loop(-reach, reach + 1, in_row, state)

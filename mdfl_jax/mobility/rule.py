@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import Numbers, Setting
+from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.sharding import stacked
 from mdfl_jax.core.trees import rows_like
 
@@ -28,7 +27,6 @@ ORACLE, MET, EXPLORED = KNOWLEDGE = ("oracle", "met", "explored")
 """What a mobile client knows of the static clients, `motion.knowledge`: the places and data of all of them; of those
 that it has met or been told of; or of those that it has met, while it remembers where it has been and looks for others.
 """
-MOST_WITH_MEMORY = 4096  # clients on the grid that remember whom they have met; with the rounds this takes 4 N N bytes
 
 
 class Path(NamedTuple):
@@ -158,16 +156,3 @@ def padded(path: Path, num_points: int) -> Path:
     extra = num_points - path.times.shape[1]
     repeat = lambda x: jnp.concatenate([x, jnp.repeat(x[:, -1:], extra, axis=1)], axis=1)  # noqa: E731
     return Path(repeat(path.times), repeat(path.points))
-
-
-def check_num_clients(setting: Setting, most: int, why: str) -> None:
-    """Check that there are at most so many clients.
-
-    Raises:
-      UserError: if there are more. The message says why.
-    """
-    if setting.num_clients > most:
-        raise UserError(
-            f"network.num_clients is {setting.num_clients}; with network.mobility {setting.member} it must be at most "
-            f"{most}: {why}"
-        )

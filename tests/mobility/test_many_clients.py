@@ -8,12 +8,12 @@ from oracles import grid_world
 from oracles.laws import assert_law
 from strategy_world import crowd
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement
+from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.meeting import MetNumbers
 
 SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
-RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm"))]
+RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm")), Movement("dam", "met"), Movement("dcm", "met")]
 
 
 def world_of(seed=0, radius=2.0, tells=False, mobile=MOBILE):
@@ -42,12 +42,13 @@ def paths_of(movement, worlds, rounds=10):
 @pytest.mark.parametrize("movement", RULES, ids=str)
 @pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "not dense"])
 def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
-    """Chunks, clients one by one, discs by rows, but no tries: the same places."""
+    """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
     worlds = [world_of(0), world_of(1, 1.0, True), world_of(2, np.inf, True), world_of(3, 0.0, mobile=NUM_CLIENTS)]
     expected = paths_of(movement, worlds)
     monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 0)
     monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", dense)
     monkeypatch.setattr("mdfl_jax.mobility.grid.TRIES", 0)
+    monkeypatch.setattr(meeting, "SIDE", 5)
     for got, wanted in zip(paths_of(movement, worlds), expected):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 

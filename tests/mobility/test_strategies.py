@@ -34,8 +34,7 @@ from mdfl_jax.contrib.strategies.spectral import spectral
 from mdfl_jax.contrib.terrains.plane import LARGEST_IN_PLANE
 from mdfl_jax.core.types import Held
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
-from mdfl_jax.mobility.choosing import NOT_SEEN, Sites
-from mdfl_jax.mobility.rule import MOST_WITH_MEMORY
+from mdfl_jax.mobility.choosing import LARGEST, NOT_SEEN, Sites
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.study import make_study
 
@@ -182,7 +181,7 @@ def test_a_client_that_was_not_met_does_not_matter(movement):
     np.testing.assert_array_equal(paths[0][:until, :-1], paths[1][:until, :-1])
 
 
-@pytest.mark.parametrize(("where", "most"), [("grid", MOST_WITH_MEMORY), ("plane", LARGEST_IN_PLANE)])
+@pytest.mark.parametrize(("where", "most"), [("grid", LARGEST), ("plane", LARGEST_IN_PLANE)])
 def test_rules_of_a_world_share_one_program_and_many_clients_are_refused(where, most):
     also = [("waypoint", "oracle") if where == "grid" else ("random_waypoint", "oracle"), ("dcm", "oracle")]
     pairs = dict.fromkeys([*also, *((m.rule, m.knowledge) for m in CHOOSE if m.world == where)])

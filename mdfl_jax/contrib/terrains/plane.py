@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.mobility.choosing import TERRAINS, StrategyState, Terrain
+from mdfl_jax.mobility.choosing import TERRAINS, StrategyState, Terrain, check_num_clients
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld
 from mdfl_jax.mobility.plane import (
@@ -27,7 +27,7 @@ from mdfl_jax.mobility.plane import (
     no_path,
     travel,
 )
-from mdfl_jax.mobility.rule import Path, check_num_clients
+from mdfl_jax.mobility.rule import Path
 
 LARGEST_IN_PLANE = 1024  # clients in the plane; what each sees of the lattice is an array of N + LATTICE_SIDE^2 by N
 POINTS = LATTICE_SIDE * LATTICE_SIDE

@@ -13,7 +13,7 @@ from mdfl_jax.mobility.choosing import Sight, Strategy, StrategyNumbers, drawn, 
 from mdfl_jax.mobility.clustering import centre_places, centres_of
 from mdfl_jax.mobility.grid import GridWorld, grid_mobility
 from mdfl_jax.mobility.label_distances import counts_of, move_by_distribution, quickly
-from mdfl_jax.mobility.meeting import KnowledgeNumbers, met_mobility
+from mdfl_jax.mobility.meeting import MetNumbers, met_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import MET, ORACLE, Form, Mobility
 
@@ -44,7 +44,7 @@ def _dcm() -> Mobility:
 def _register(name: str, doc: str, by_centres: bool, formula: str, cite: str) -> None:
     on_grid = [
         Form(_dcm if by_centres else _dam, "grid", ORACLE),
-        Form(lambda: met_mobility(by_centres), "grid", MET, KnowledgeNumbers),
+        Form(lambda: met_mobility(by_centres), "grid", MET, MetNumbers),
     ]
     anywhere = Strategy(by_label_distance, everywhere=not by_centres)
     in_plane = forms_of(anywhere, StrategyNumbers, ("plane",), (ORACLE, MET))
