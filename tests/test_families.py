@@ -80,7 +80,7 @@ families.listing()
 small = {"rounds": 2, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 6}
 mdfl_jax.run(small, workdir="study", progress=False)
 for changed, missing in (
-    ({"algorithm.name": "swift"}, "algorithms"),
+    ({"algorithm.name": "swift"}, "algorithms, mdfl_jax.contrib.personal"),
     ({"network.mobility": "patrol"}, "mobility, mdfl_jax.contrib.strategies"),
     ({"algorithm.aggregation": "krum"}, "robust.rules"),
     ({"loggers": "wandb"}, "loggers"),

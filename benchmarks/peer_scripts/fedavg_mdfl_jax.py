@@ -12,7 +12,7 @@ config = {
     "model": {"name": "cnn", "widths": (16, 32), "kernel": 3, "hidden": 64},
     "network": {"num_clients": 8},
     "rounds": rounds,
-    "eval_every": 10,
+    "eval_every": rounds,
     "seeds": seeds,
 }
 results = mdfl_jax.run(config, progress=False)

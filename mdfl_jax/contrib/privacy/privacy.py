@@ -28,7 +28,7 @@ class PrivacyConfig(Section):
     clip: float = field(
         float("inf"),
         "largest norm of the gradient of a sample, or of a message; inf: no privacy",
-        at_least=1e-9,  # the squares of smaller numbers vanish in single precision, and so may their norm
+        at_least=2.0**-30,  # the squares of smaller numbers vanish in single precision, and so may their norm
         traced=True,
     )
     on: str = field(

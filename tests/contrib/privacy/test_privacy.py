@@ -272,7 +272,7 @@ REFUSED = [
     ({"privacy.pairs": True, "attack.name": "dissensus"}, "another one with privacy.pairs: with dissensus attackers"),
     ({"privacy.on": "messages", "presence.name": "markov", "presence.newcomers": "neighbour"}, "hands over its own"),
     ({"privacy.pairs": True, "presence.name": "markov", "presence.newcomers": "neighbour"}, "hands over its own"),
-    ({"privacy.clip": 1e-20}, "privacy.clip is 1e-20; it must be at least 1e-09"),
+    ({"privacy.clip": 1e-20}, "privacy.clip is 1e-20; it must be at least 9.313"),
     ({"model.name": "resnet9"}, "it must be inf with a model of batch normalisation: the mean over a batch"),
     (
         {"privacy.on": "messages", "model.name": "resnet9"},
