@@ -57,11 +57,11 @@ def rules() -> list[str]:
 
 
 def proof() -> str:
-    """Return the sentence of README.md: rounds of FedAvg a CPU second after warm-up, of one seed."""
+    """Return the sentence of README.md: rounds of FedAvg a CPU second once compiled, of one seed."""
     rows = [row for row in results("peers")["rows"] if row["experiment"] == "fedavg"]
     of = {row["tool"]: row["rounds_a_cpu_second"] for row in rows}
     ours, fluke, flwr = (float(digits(rates["1"], 2)) for rates in (of[OURS], of["fluke"], of["flwr"]))
-    return f"FedAvg rounds a CPU second after warm-up: {ours:g}; [fluke](docs/compare.md) {fluke:g}, flwr {flwr:g}."
+    return f"FedAvg rounds a CPU second once compiled: {ours:g}; [fluke](docs/compare.md) {fluke:g}, flwr {flwr:g}."
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {"peers": table, "peers_rules": rules}
