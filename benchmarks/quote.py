@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import flags
 
-from benchmarks import quoted_adversaries, quoted_clocks, quoted_personal, quoted_private
+from benchmarks import quoted_adversaries, quoted_clocks, quoted_peers, quoted_personal, quoted_private
 from benchmarks.quoted import TABLES as OF_SUITES
 from benchmarks.quoted import of_item
 from benchmarks.quoted_arena import of_arena
@@ -21,7 +21,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 _CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")
 
 TABLES = OF_SUITES | quoted_adversaries.TABLES | quoted_clocks.TABLES | quoted_personal.TABLES
-TABLES |= quoted_private.TABLES
+TABLES |= quoted_private.TABLES | quoted_peers.TABLES
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- figures: (?P<table>.*?) -->|<!-- /figures -->")
 END = "<!-- /figures -->"

@@ -192,7 +192,7 @@ def is_on_an_edge(batch, index, found):
 
 
 TOLD = {"rejected": 0, "heard": 0, "true_rejections": 0, "link_rate": 3 * MODELS, "train_loss": SCORES}
-"""What records say of a choice, and from which distance on. The loss is that of shared models, also of ditto and apfl."""
+"""What records say of a choice, and from which distance on. The loss is that of shared models, as those of Ditto."""
 
 
 def differs(plain, moved):
