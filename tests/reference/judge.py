@@ -181,13 +181,19 @@ def is_undecided(name, value, wanted, slow):
     return share is not None and np.all(np.abs(value - wanted) <= share + SCORES)
 
 
+def kept(slow):
+    """The models of the clients, and those that they exchange in place of these."""
+    models, exchanged = slow.algorithm.models.copy(), slow.algorithm.exchanged_models
+    return models if exchanged is None else np.concatenate([models, exchanged])
+
+
 def is_on_an_edge(batch, index, found):
     """Whether models that differ by rounding alone lead to other results: a choice between equals, not judged.
 
     Where two are equal, half of the roundings choose as mdfl_jax does. Where single precision has drifted for some
     rounds, as few as a tenth do, so many are tried.
     """
-    plain = [(slow.algorithm.models.copy(), r) for _, _, slow, r in evaluations(batch, index, found)]
+    plain = [(kept(slow), r) for _, _, slow, r in evaluations(batch, index, found)]
     return any(differs(plain, evaluations(batch, index, found, rounds)) for rounds in range(32))
 
 
@@ -198,7 +204,7 @@ TOLD = {"rejected": 0, "heard": 0, "true_rejections": 0, "link_rate": 3 * MODELS
 def differs(plain, moved):
     """Whether models move by more than is told apart, or other models are used or heard."""
     for (x, before), (_, _, slow, after) in zip(plain, moved):
-        for i, y in enumerate(slow.algorithm.models):
+        for i, y in enumerate(kept(slow)):
             if away(y, x[i], max(np.abs(x[i]).max(), 0.1)) > MODELS:
                 return True
         for a, b in zip(before, after):
