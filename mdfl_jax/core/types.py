@@ -492,6 +492,8 @@ class Traits(NamedTuple):
       asynchronous: whether clients exchange models while they compute. The algorithm then reads whose work ends in a
         round (`mdfl_jax.exchange.active.Finishing`). In any other algorithm, a client takes part when its work ends
         (`Links.active`).
+      unsent: whether clients never send the models that `Algorithm.params` returns, or a part of each. Then no client
+        may choose where it goes by comparing them.
     """
 
     double_bits: Callable[[Any, int], float] | None = None
@@ -499,6 +501,7 @@ class Traits(NamedTuple):
     participates: bool = False
     memory: Callable[[Any, int], Any] | None = None
     asynchronous: bool = False
+    unsent: bool = False
 
 
 class Algorithm(NamedTuple):

@@ -146,44 +146,40 @@ def median_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, fl
 def simultaneous(differences: np.ndarray, draws: int = DRAWS) -> Differences:
     """Return the means of differences [S, K] over the seeds, with intervals that hold together.
 
-    Where a few seeds collapse, the median stands in place of the mean, unless so many do that no intervals of medians
-    hold together. NaN stands for a difference that a seed does not
-    have. Such a difference is not drawn with the others: its interval has Bonferroni's factor for its own number of
-    seeds, so that all intervals still hold together.
+    Each difference is of one of three kinds, and the kinds share equally what may fail. Means of all seeds are drawn
+    together. NaN stands for a difference that a seed does not have: such a mean has Bonferroni's factor for its own
+    number of seeds. Where a few seeds collapse, the median is reported, also with Bonferroni's level, unless so many
+    collapse that no intervals of medians hold together.
     """
     values = np.asarray(differences, np.float64)
     known = np.isfinite(values)
     count = known.sum(axis=0)
-    filled = np.where(known, values, 0.0)
-    enough = count > 1
-    mean = np.where(enough, filled.sum(axis=0) / np.maximum(count, 1), np.nan)
+    enough, complete = count > 1, count == len(values)
+    mean = np.where(enough, np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
     centred = np.where(known, values - mean, 0.0)
     error = np.sqrt((centred**2).sum(axis=0) / np.maximum((count - 1) * count, 1))
     alone = np.array([t_quantile(n - 1) * e if n > 1 else np.nan for n, e in zip(count, error)])
+
+    def divided(few: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return which means are of all seeds, which of some, and the level of the intervals of each kind."""
+        kinds = (enough & complete & ~few, enough & ~complete & ~few, few)
+        return *kinds[:2], 1 - (1 - LEVEL) / max(sum(map(np.any, kinds)), 1)
+
     few = np.array([collapses(column[of]) for column, of in zip(values.T, known.T)], bool)
-    level, all_level = _levels(enough, count == len(values), few)
-    halves = [median_interval(values[known[:, k], k], all_level)[1] for k in np.flatnonzero(few)]
-    if np.isnan(halves).any():  # so many medians have no intervals that hold together
-        few[:] = False
-        level, _ = _levels(enough, count == len(values), few)
-    whole = enough & (count == len(values)) & ~few
-    some = enough & ~whole & ~few
+    whole, some, level = divided(few)
+    of_each = 1 - (1 - level) / max(int(few.sum()), 1)
+    medians = {k: median_interval(values[known[:, k], k], of_each) for k in np.flatnonzero(few)}
+    if any(math.isnan(half) for _, half in medians.values()):
+        medians, few = {}, np.zeros_like(few)
+        whole, some, level = divided(few)
     factor = _factor(centred[:, whole & (error > 0)], draws, level) if whole.any() else math.nan
     half = np.where(whole, factor * error, np.nan)
     for k in np.flatnonzero(some):
         half[k] = _bonferroni(level, int(some.sum()), int(count[k])) * error[k]
-    for k in np.flatnonzero(few):
-        of = values[known[:, k], k]
-        mean[k], half[k] = median_interval(of, all_level)
-        alone[k] = median_interval(of)[1]
+    for k, found in medians.items():
+        mean[k], half[k] = found
+        alone[k] = median_interval(values[known[:, k], k])[1]
     return Differences(mean, half, alone, factor, few)
-
-
-def _levels(enough: np.ndarray, complete: np.ndarray, few: np.ndarray) -> tuple[float, float]:
-    """Return the level of each kind of intervals, which have equal parts of what may fail, and of a single median's."""
-    kinds = (enough & complete & ~few, enough & ~complete & ~few, few)
-    level = 1 - (1 - LEVEL) / max(sum(map(np.any, kinds)), 1)
-    return level, 1 - (1 - level) / max(int(few.sum()), 1)
 
 
 def _bonferroni(level: float, count: int, seeds: int) -> float:

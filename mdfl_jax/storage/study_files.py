@@ -29,14 +29,8 @@ LOGGER_FOLDER = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"
 TABLES, FIGURES = "tables", "figures"
-FOLDERS = (
-    RUNS,
-    MODEL_FOLDER,
-    LOGGER_FOLDER,
-    WORKERS,
-    TABLES,
-    FIGURES,
-)  # no file is written or removed through a link to one
+FOLDERS = (RUNS, MODEL_FOLDER, LOGGER_FOLDER, WORKERS, TABLES, FIGURES)
+"""The folders of a study. No file is written or removed through a link in place of one."""
 METRICS_FILE = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 _OF_LOGGERS = ("events.out.tfevents.*", "seed-*.json")  # the last: what the logger of wandb remembers

@@ -249,11 +249,12 @@ def build_simulation(
     simulation = Simulation(task, world, algorithm, schedule)
     if settings.shared:  # a pattern without a leaf is told before the first file is written
         chosen_leaves(trained(simulation.model), settings.shared, "model.shared")
-        if world.hooks.compares:
-            raise UserError(
-                f"network.mobility is {experiment.network.mobility}; it must be a rule that reads no models with "
-                "model.shared: clients would steer by leaves that nobody has sent"
-            )
+    if world.hooks.compares and (settings.shared or algorithm.traits.unsent):
+        by, unsent = ("model.shared", "leaves") if settings.shared else (experiment.algorithm.name, "personal models")
+        raise UserError(
+            f"network.mobility is {experiment.network.mobility}; it must be a rule that reads no models with {by}: "
+            f"clients would steer by {unsent} that nobody has sent"
+        )
     return simulation
 
 

@@ -198,14 +198,12 @@ def _caption(study: Results, shown: Compared) -> str:
     matrix, values, reference = shown
     first = paired_differences(next(iter(values.values())), reference)
     medians = int(first.is_median.sum())
-    instead = (
-        f" {medians} of {np.isfinite(first.mean).sum()} are medians with sign-test intervals: a few seeds collapse."
-    )
+    said = f" {medians} of {np.isfinite(first.mean).sum()} are medians with sign-test intervals: a few seeds collapse."
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
         f" {describe_seeds(study)}."
         " All 95 % intervals of the matrix hold together; a bold number's interval is on one side of zero."
-        f"{instead if medians else ''}"
+        f"{said if medians else ''}"
         f" {_tally_in_words(matrix, first)}."
     )
 

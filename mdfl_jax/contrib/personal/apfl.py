@@ -105,4 +105,4 @@ def apfl(settings: Settings = Settings()) -> Algorithm:
         return after._replace(shared=shared), stats
 
     accuracy = shared_model_accuracy(lambda state: state.shared)
-    return Algorithm(READ, init, do_round, mixture, metrics=(accuracy,), traits=traits(settings))
+    return Algorithm(READ, init, do_round, mixture, metrics=(accuracy,), traits=traits(settings)._replace(unsent=True))

@@ -76,4 +76,5 @@ def ditto(settings: Settings = Settings()) -> Algorithm:
         return DittoState(following, personal, opt_state), stats
 
     accuracy = shared_model_accuracy(lambda state: state.shared.params)
-    return shared._replace(init=init, round=do_round, params=lambda state: state.personal, metrics=(accuracy,))
+    whole = shared._replace(init=init, round=do_round, params=lambda state: state.personal, metrics=(accuracy,))
+    return whole._replace(traits=shared.traits._replace(unsent=True))

@@ -14,15 +14,6 @@ from mdfl_jax.core.section import Rule, Section, field, section
 from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import ClientParams, Task
-from mdfl_jax.mobility.registry import MOBILITIES, movement_of
-
-PERSONAL_MODELS = ("apfl", "ditto")
-"""The algorithms whose evaluated models are never sent."""
-
-
-def reads_models(whole: Any) -> bool:
-    """Tell whether clients choose where they go by how much models differ."""
-    return MOBILITIES.form(movement_of(whole)).make().compare is not None
 
 
 def fine_tuned(task: Task, num_steps: int, lr: float) -> Task:
@@ -69,7 +60,7 @@ class PersonalConfig(Section):
         return self.evaluate_after > 0
 
     def rules(self, whole: Any) -> Iterator[Rule]:
-        """Yield the rules: who alternates has personal leaves, nobody steers by them, no account knows of the steps."""
+        """Yield the rules: who alternates has personal leaves, and no account of privacy knows of the steps."""
         name = whole.algorithm.name
         kind = ALGORITHMS.numbers(name)
         if issubclass(kind, DFedAltNumbers):
@@ -80,12 +71,7 @@ class PersonalConfig(Section):
             ends = "constant or exponential unless algorithm.personal_steps and algorithm.local_steps are equal: a "
             ends += "cosine ends with the steps on the shared leaves"
             yield "algorithm.lr_schedule", whole.algorithm.lr_schedule == "cosine" and differ, ends
-        steers = name in PERSONAL_MODELS and not whole.network.graph and reads_models(whole)
-        unsent = (
-            f"a rule that reads no models with {name}: clients would steer by personal models, which nobody has sent"
-        )
-        yield "network.mobility", steers, unsent
-        private = np.isfinite(whole.privacy.clip) if hasattr(whole, "privacy") else False
+        private = np.isfinite(whole.privacy.clip)
         unknown = "0 with privacy.clip: the account does not know of the gradients of an evaluation"
         yield "personal.evaluate_after", self.in_use(whole) and private, unknown
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by
+from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.core.own_files import is_own
 from mdfl_jax.core.section import SECTIONS, Rule, sections_in
 from mdfl_jax.data.dataset import MODES
@@ -67,8 +68,6 @@ UNKNOWING = (
     *("a_little_is_enough", "inner_product", "dissensus"),
 )
 """The attacks that use nothing but the attacker's own data and what the receiver hears anyway."""
-OMNISCIENT = ("a_little_is_enough", "inner_product", "dissensus")
-"""Those of them that also use the model of the receiver."""
 IN_PARTS = ("largest",)
 
 
@@ -134,7 +133,7 @@ def _beside_messages(whole: Any, wanted: str) -> Iterator[Rule]:
     """Yield the rules that no model reaches others except in the messages that are counted."""
     attack, presence = whole.attack.name, whole.presence
     reads = f"another one with {wanted}: with {attack} attackers know the model of whom they send to"
-    yield "attack.name", attack in OMNISCIENT, reads
+    yield "attack.name", bool(attack) and ATTACKS[attack].to_each is not None, reads
     copied = f"kept or initial with {wanted}: a neighbour hands over its own model, beside its messages"
     yield "presence.newcomers", presence.in_use(whole) and presence.newcomers == "neighbour", copied
 
