@@ -139,7 +139,7 @@ def best_and_ties(
     """Return the places of the points of summary.json whose numbers are printed bold; none of a single one.
 
     These are the best one, and those from which its seeds do not tell it: the 95 % interval of the difference includes
-    0, or is not known.
+    0, or is not known. With one seed no interval is known, and none is bold.
 
     Args:
       points: the points; an empty one has no result.
@@ -159,6 +159,8 @@ def best_and_ties(
         for p, of in enumerate(values)
         if of and p != best[0]
     }
+    if gaps and all(gap.get("ci95") is None for gap in gaps.values()):
+        return []
     ties = [p for p, gap in gaps.items() if (half := gap.get("ci95")) is None or abs(gap["mean"]) <= half]
     return sorted({*best, *ties})
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import config_notes, parse_save, told_idle
+from mdfl_jax.config.presets import QUICK
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.outcomes import baseline_values
@@ -195,7 +196,7 @@ def _beyond_the_data(study: Study) -> list[str]:
         data, dataset = study.points[group.points[0]].experiment.data, group.dataset
         held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
         for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
-            if limit > count:
+            if limit > count and limit != QUICK[f"data.{field}"]:  # which nobody has set
                 lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
     return lines
 

@@ -61,6 +61,7 @@ def test_bold_are_the_best_and_what_the_seeds_do_not_tell_from_it():
     assert tables.best_and_ties([low, best, tie], "final_accuracy") == [1, 2]
     assert tables.best_and_ties([low, best], "final_accuracy") == [1]
     assert tables.best_and_ties([low], "final_accuracy") == []
+    assert tables.best_and_ties([of(0.4), of(0.6)], "final_accuracy") == []  # one seed tells nothing apart
     near = of(0.59, 0.64, 0.60)  # below the best one in each seed, but no farther than seeds are apart
     unpaired = {"paired": lambda one, other: False}
     assert tables.best_and_ties([best, near], "final_accuracy") == [0]
