@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.core.outcomes import seeds_of, selected_fields
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import check_npz
@@ -197,7 +197,7 @@ def read_config(workdir: Path) -> dict[str, Any]:
     require(content, ("config", "points", "seeds", "status"), path)
     own = content["config"]
     kinds: dict[str, Any] = {"sweep": str, "own_files": dict, "inputs": dict, "switches": dict}
-    kinds["target"] = int | float | None
+    kinds |= {"target": int | float | None, "select": str, "select_by": str}
     for key, kind in kinds.items():
         if key in own and not isinstance(own[key], kind):
             raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")
@@ -206,6 +206,11 @@ def read_config(workdir: Path) -> dict[str, Any]:
         raise UserError(f"{path}: two points are called {_short(twice)}")
     for point in content["points"]:
         require(point, ("overrides", "runs"), path)
+        odd = [value for value in point["overrides"].values() if not _is_of_a_field(value)]
+        if odd:
+            raise UserError(f"{path}: one of overrides is {_short(odd[0])}; no study writes such a value")
+        if lacks := [field for field in selected_fields(own.get("select")) if field not in point["overrides"]]:
+            raise UserError(f"{path}: select is {_short(own['select'])}; {lacks[0]} is not swept")
         if not isinstance(point.get("numbers", {}), dict):
             raise UserError(f"{path}: numbers is {_short(point['numbers'])}; no study writes such a value")
         wrong = [run for run in point["runs"] if not (isinstance(run, str) and RUN.fullmatch(run))]
@@ -214,6 +219,11 @@ def read_config(workdir: Path) -> dict[str, Any]:
     if type(content["config"].get("rounds")) is not int:
         raise UserError(f"{path}: rounds is {_short(content['config'].get('rounds'))}; it must be a whole number")
     return content
+
+
+def _is_of_a_field(value: Any) -> bool:
+    """Tell whether a JSON value may be that of a field: a text, a number, or a list of them."""
+    return all(not isinstance(part, dict | list) for part in (value if isinstance(value, list) else [value]))
 
 
 def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
