@@ -164,6 +164,21 @@ class Section:
         """
         return None
 
+    def wrap_model(self, model: Any, whole: Any, settings: Any) -> Any:
+        """Return the wrapped client model. It is called if the section is in use.
+
+        A wrapped model with the method ``around`` takes weights of a file, which are those of the model inside it.
+
+        Args:
+          model: a client model (`mdfl_jax.models.adapters.client_model`).
+          whole: the configuration.
+          settings: what the model was made of (`mdfl_jax.models.model.ModelSettings`).
+
+        Raises:
+          UserError: If the section does not fit the model.
+        """
+        return model
+
     def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
         """Return the wrapped task. It is called if the section is in use; only one section in use may wrap the task.
 
@@ -214,7 +229,7 @@ class Section:
 SECTIONS: Registry[type[Section]] = Registry(
     "section",
     home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers"),
-    contrib=("collecting", "energy", "personal", "presence", "privacy", "radios"),
+    contrib=("adapters", "collecting", "energy", "personal", "presence", "privacy", "radios"),
 )
 """The sections that have a file of their own."""
 

@@ -87,11 +87,12 @@ def loss_of(experiment: Experiment, dataset: Dataset) -> tuple[str, Any]:
     return name, numbers
 
 
-def build_model(experiment: Experiment, dataset: Dataset) -> Any:
-    """Build the model of a point for a data set.
+def build_model(experiment: Experiment, dataset: Dataset) -> tuple[Any, Any]:
+    """Build the model of a point for a data set: as clients have it, and as the model's factory has made it.
 
     Raises:
-      UserError: If the factory of the model returns nothing that is a model; the message names the user's file.
+      UserError: If the factory of the model returns nothing that is a model; the message names the user's file. If a
+        section does not fit the model.
     """
     model, engine = experiment.model, experiment.engine
     form = "" if engine.convolution == "auto" else engine.convolution
@@ -99,12 +100,16 @@ def build_model(experiment: Experiment, dataset: Dataset) -> Any:
     num_outputs = LOSSES[loss_of(experiment, dataset)[0]].num_outputs(dataset)
     per_position = dataset.targets is Targets.POSITIONS
     make = MODELS[model.name]
-    made = make(ModelSettings(num_outputs, numbers, form, engine.remat, spec_of(dataset), per_position))
+    settings = ModelSettings(num_outputs, numbers, form, engine.remat, spec_of(dataset), per_position)
+    made = make(settings)
     try:
-        return client_model(made)
+        plain = wrapped = client_model(made)
     except UserError as error:
         place = "" if error.__cause__ else where(make).rpartition(": ")[0]
         raise UserError(f"{place}: {error}" if place else str(error)) from error.__cause__
+    for each in sections_in(experiment):
+        wrapped = each.wrap_model(wrapped, experiment, settings)
+    return wrapped, plain
 
 
 def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparams, seeds: list[int]) -> None:
@@ -181,9 +186,10 @@ def build_task(
     )
     of_study = made if made is not None and pretrained is None else {}
     of_model = experiment.model, engine.convolution, engine.remat
-    key = data.name, asked, id(dataset), of_model, (*wrappers, clients, relays) if wrappers else ()
+    adapted = [each for each in sections_in(experiment) if type(each).wrap_model is not Section.wrap_model]
+    key = data.name, asked, id(dataset), (*of_model, *adapted), (*wrappers, clients, relays) if wrappers else ()
     if key not in of_study:
-        model = None if dataset is None else build_model(experiment, dataset)
+        model = None if dataset is None else build_model(experiment, dataset)[0]
         task = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
         for each in wrappers:
             task = each.wrap_task(task, experiment, dataset.num_strata if dataset is not None else 0)
@@ -232,7 +238,7 @@ class PretrainedFiles:
         file = experiment.model.pretrained
         if dataset is None or not file or names_saved(file):
             return None
-        model = build_model(experiment, dataset)
+        wrapped, model = build_model(experiment, dataset)
         shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *spec_of(dataset).shape)))
         weights = WEIGHTS[Path(file).suffix]
         if file not in self.read:
@@ -240,6 +246,7 @@ class PretrainedFiles:
                 self.read[file] = weights.read(file)
         with errors_about(f"model.pretrained: {file!r}"):
             tree, report = weights.match(self.read[file], shapes)
+        tree = tree if wrapped is model else wrapped.around(tree)
         return Pretrained(tree, file, report)
 
 
