@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, SCHEMA, Shown
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, SCHEMA, Metric, Shown
 from mdfl_jax.core.outcomes import enumerated, name_of
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX, Arrays
 from mdfl_jax.storage.disk import dumps
@@ -100,28 +99,38 @@ def from_devices(
     return Measured(seed, metrics.round, arrays, dict(facts._asdict()), own, compile_seconds, run_seconds)
 
 
-def joined(earlier: Measured, later: Measured) -> Measured:
+def joined(earlier: Measured, later: Measured, declared: Sequence[Metric]) -> Measured:
     """Return what a run has measured that went on after its end.
 
     Args:
       earlier: The run until then.
       later: The further rounds. Its first evaluation, and the first row of what has one row a round, are the last ones
         of ``earlier``.
+      declared: The metrics of the run.
 
     Returns:
-      The whole run. A metric that only one of them has is left out: a record of the rounds whose size is bounded. But
-      a run that diverges in the further rounds has no divergence before.
+      The whole run. Where only one of them has a metric, it was unknown in all evaluations of the other, as the
+      divergence is before it and the objective after it. A record of the rounds that only one has is left out: its size
+      is bounded.
     """
     assert earlier.rounds[-1] == later.rounds[0]
 
-    def part(of: Measured, key: str) -> np.ndarray:
-        return of.arrays[key] if key in of.arrays else np.full(len(of.rounds), np.nan, np.float32)
+    def part(of: Measured, key: str, other: Measured) -> np.ndarray:
+        if key in of.arrays:
+            return of.arrays[key]
+        like = other.arrays[key]
+        return np.full((len(of.rounds), *like.shape[1:]), np.nan, like.dtype)
 
-    kept = [key for key in later.arrays if key in earlier.arrays or key in DIVERGENCE]
+    by_round = {metric.in_files: metric.by_round for metric in declared}
+    kept = [
+        key
+        for key, of_rounds in by_round.items()
+        if (key in earlier.arrays) + (key in later.arrays) > of_rounds  # both, or one if it is of evaluations
+    ]
     return Measured(
         earlier.seed,
         np.concatenate([earlier.rounds, later.rounds[1:]]),
-        {key: np.concatenate([part(earlier, key), part(later, key)[1:]]) for key in kept},
+        {key: np.concatenate([part(earlier, key, later), part(later, key, earlier)[1:]]) for key in kept},
         earlier.facts,
         earlier.lines + later.lines[1:],
         earlier.compile_seconds + later.compile_seconds,

@@ -397,7 +397,8 @@ class RunFiles:
             seconds = (0.0 if i else result.compile_seconds, result.run_seconds / len(batch.runs))
             measured = from_devices(run.seed, metrics, facts, lines[i], *seconds)
             if beginning.earlier:
-                measured = joined(RunRecord(run_path(self.workdir, beginning.earlier)).measured(), measured)
+                before = RunRecord(run_path(self.workdir, beginning.earlier)).measured()
+                measured = joined(before, measured, result.metrics.declared)
             path = run_path(self.workdir, self.study.name(run))
             write_record(path, measured, self._header(batch.group, run, beginning))
         if self.keeps_states:
