@@ -16,7 +16,7 @@ from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, Round
     ignores=(*RECURSION, "compressor"),
     keeps_sum=True,
     formula="x+ = W (x - eta y);  y+ = W (y + grad f(x+) - grad f(x));  y^0 = grad f(x^0)",
-    cite="xu2015: (5)",
+    cite="xu2015",
 )
 def aug_dgm(settings: Settings = Settings()) -> Algorithm:
     """Aug-DGM, also ATC-DIGing: gradient tracking whose estimates are averaged with the newest gradients in them.

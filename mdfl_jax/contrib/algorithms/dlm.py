@@ -44,7 +44,7 @@ class DLMNumbers(AlgorithmNumbers):
     keeps_sum=True,
     formula="x_i+ = x_i - (grad f_i(x_i) + c sum_j (x_i - x_j) + phi_i) / (1 / eta + 2 c d_i)\n"
     "phi_i+ = phi_i + c sum_j (x_i+ - x_j+);  phi^0 = 0;  the sums are over the d_i neighbours j",
-    cite="ling2015: algorithm 1",
+    cite="ling2015",
 )
 def dlm(settings: Settings = Settings()) -> Algorithm:
     """DLM: decentralized ADMM whose local problems are replaced by one gradient step; exact with a constant step.

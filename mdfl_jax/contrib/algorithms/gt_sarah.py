@@ -51,7 +51,7 @@ class GTSarahNumbers(AlgorithmNumbers):
     keeps_sum=True,
     formula="v+ = grad f(x) every whole_every rounds, else g(x) - g(x_prev) + v\n"
     "y+ = W y + v+ - v;  x+ = W x - eta y+;  y^0 = v^(-1) = 0",
-    cite="xin2022: algorithm 1",
+    cite="xin2022: algorithm 2.1",
 )
 def gt_sarah(settings: Settings = Settings()) -> Algorithm:
     """GT-SARAH: tracked gradients that sum the differences of minibatch gradients, and begin anew now and then.

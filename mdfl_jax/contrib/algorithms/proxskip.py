@@ -41,7 +41,7 @@ class ProxSkipNumbers(AlgorithmNumbers):
     keeps_sum=True,
     formula="z = x - eta grad f(x) - y;  with probability p: x+ = W' z, y+ = y + p (z - x+);  else x+ = z\n"
     "y^0 = 0;  W' = (1 - laziness) W + laziness I",
-    cite="mishchenko2022: algorithm 5",
+    cite="mishchenko2022",
 )
 def proxskip(settings: Settings = Settings()) -> Algorithm:
     """ProxSkip, as decentralized Scaffnew: corrected gradient steps, and an exchange where a common coin says so.
