@@ -172,7 +172,7 @@ MUTANTS = [
     Mutant("contrib/algorithms/dinno.py", "2 * rows_like(degree, g)", "rows_like(degree, g)", member("dinno")),
     Mutant("contrib/algorithms/dlm.py", "1 + 2 * hparams.penalty", "1 + hparams.penalty", member("dlm")),
     Mutant("contrib/algorithms/gt_sarah.py", "g - h + v", "g - h", member("gt_sarah")),
-    Mutant("contrib/algorithms/led.py", "y + phi - x", "y", member("led")),
+    Mutant("contrib/algorithms/led.py", "y, phi, x: y + phi - x", "y, phi, x: y", member("led")),
     Mutant("contrib/algorithms/proxskip.py", "y + p(y) * (z - x)", "y + (z - x)", member("proxskip")),
     Mutant("contrib/presence/presence.py", " & ~links.senders.of(waits)", "", judged("newcomers")),
     Mutant("contrib/energy/battery.py", "hold(state.inner, left <= 0), h", "state.inner, h", "contrib/energy/test_battery.py"),
