@@ -507,6 +507,141 @@ class DMGTSVRG(Algorithm):
         return Stats(loss, *self.whole_models(r, times=steps if k == 0 else 2 * steps), whole=renewed)
 
 
+@named("aug_dgm")
+class AugDGM(Tracking):
+    """x <- W (x - eta y); y <- W (y + g(x) - g(x_before)); y^0 = g(x^0) (Xu 2015)."""
+
+    def round(self, r):
+        rows, k = self.rows, self.common["round"]
+        loss, g = self.all_gradients(r)
+        planned = rows["y"] + g - rows["g"]
+        heard = r.combine(planned)
+        y = planned if k == 0 else heard
+        x = r.combine(rows["x"] - self.step_size(k) * y, which=1)
+        self.rows, self.common["round"] = {"x": x, "y": y, "g": g}, k + 1
+        return Stats(loss, *self.whole_models(r, times=1 if k == 0 else 2))
+
+
+@named("led")
+class LED(Algorithm):
+    """E steps z <- z - eta g - (b / E) y, from x; x <- W' z; y <- y + z - x (Alghunaim 2024)."""
+
+    steps_once = False
+
+    def fresh(self, models):
+        return {"x": models, "y": 0 * models}
+
+    def round(self, r):
+        y, eta = self.rows["y"], self.step_size(self.common["round"] * r.most_steps)
+        pulls = [self.number("correction_lr") / max(len(r.steps(i)), 1) * y[i] for i in range(self.n)]
+        z, loss = self.descend(r, lambda i, k, g: -eta * g - pulls[i])
+        for i in range(self.n):
+            if not len(r.steps(i)):
+                z[i] = z[i] - pulls[i]
+        share = self.number("laziness")
+        after = r.combine(z, mix=(1 - share) * r.links.mix + share * np.eye(self.n))
+        self.rows, self.common["round"] = {"x": after, "y": y + z - after}, self.common["round"] + 1
+        return Stats(loss, *self.whole_models(r))
+
+
+@named("proxskip")
+class ProxSkip(Algorithm):
+    """z = x - eta g - y; at heads x <- W' z and y <- y + p (z - x), else x <- z (Mishchenko 2022)."""
+
+    def fresh(self, models):
+        return {"x": models, "y": 0 * models}
+
+    def round(self, r):
+        rows, p, share = self.rows, self.number("exchange_probability"), self.number("laziness")
+        loss, g = self.all_gradients(r)
+        z, hears = rows["x"] - self.step_size(self.common["round"]) * g - rows["y"], r.links.hears
+        mix = (1 - share) * r.links.mix + share * np.eye(self.n)
+        if not r.draws.common_coin(r.t) < p:
+            hears, mix = np.zeros_like(hears), np.eye(self.n)
+        after = r.combine(z, hears=hears, mix=mix)
+        self.rows, self.common["round"] = {"x": after, "y": rows["y"] + p * (z - after)}, self.common["round"] + 1
+        return Stats(loss, *self.whole_models(r, hears), hears)
+
+
+def apart(r, x):
+    """(sum over the neighbours j of x_i - x_j, their number), from the rule's mean over them and oneself."""
+    degree = r.links.hears.sum(axis=1)
+    mix = (r.links.hears + np.eye(r.n)) / (degree + 1)[:, None]
+    return (degree + 1)[:, None] * (x - r.combine(x, mix=mix)), degree
+
+
+@named("dlm")
+class DLM(Waiting):
+    """x <- x - (g + c L x + phi) / (1 / eta + 2 c d); phi <- phi + c L x, of the new x (Ling 2015)."""
+
+    fixed = True
+
+    def fresh(self, models):
+        return {"x": models, "phi": 0 * models}
+
+    def recurse(self, r):
+        x, c, eta = self.rows["x"], self.number("penalty"), self.step_size(self.common["round"])
+        loss, g = self.all_gradients(r)
+        differences, degree = apart(r, x)
+        phi = self.rows["phi"] + (c * differences if self.common["round"] else 0)
+        step = eta / (1 + 2 * c * degree * eta)
+        self.rows = {"x": x - step[:, None] * (g + c * differences + phi), "phi": phi}
+        return Stats(loss, *self.whole_models(r))
+
+
+@named("dinno")
+class DiNNO(Algorithm):
+    """p <- p + rho L x; E steps on f + p y + rho sum_j |y - (x_i + x_j) / 2|^2 from x (Yu 2022)."""
+
+    steps_once = False
+
+    def fresh(self, models):
+        return {**self.of_optimiser(models), "p": 0 * models}
+
+    def round(self, r):
+        rows, rho, x = self.rows, self.number("penalty"), self.rows["x"]
+        differences, degree = apart(r, x)
+        rows["p"] = rows["p"] + rho * differences
+        after, losses = np.array(x), np.zeros(self.n)
+        for i in range(self.n):
+            for k, batch in enumerate(r.steps(i)):
+                loss, g = r.gradient(i, after[i], k, batch=batch)
+                losses[i] = loss if k == 0 else losses[i]
+                g = g + self.number("proximal") * (after[i] - x[i])
+                g = g + rows["p"][i] + rho * (2 * degree[i] * (after[i] - x[i]) + differences[i])
+                after[i] = after[i] + self.update(i, g, after[i])
+        rows["x"] = after
+        return Stats(losses, *self.whole_models(r))
+
+
+@named("gt_sarah")
+class GTSarah(Algorithm):
+    """v <- grad f(x) at times, else g(x) - g(x_before) + v; y <- W y + v - v_before; x <- W x - eta y (Xin 2022)."""
+
+    gradients = 2
+
+    def fresh(self, models):
+        return {"x": models, "before": np.array(models), "v": 0 * models, "y": 0 * models,
+                "begun": np.zeros(len(models), bool)}  # fmt: skip
+
+    def round(self, r):
+        rows, k, decay = self.rows, self.common["round"], self.number("weight_decay")
+        renewed = (k % self.number("whole_every") == 0) | ~rows["begun"]
+        loss, v = np.zeros(self.n), 0 * rows["x"]
+        for i in range(self.n):
+            x, before = rows["x"][i], rows["before"][i]
+            loss[i], here = r.gradient(i, x, 0)
+            if renewed[i]:
+                v[i] = r.gradient(i, x, 1, whole=True)[1] + decay * x
+            else:
+                v[i] = here - r.gradient(i, before, 0)[1] + decay * (x - before) + rows["v"][i]
+        y = r.combine(rows["y"]) + v - rows["v"]
+        after = r.combine(rows["x"], which=1) - self.step_size(k) * y
+        self.rows = {"x": after, "before": rows["x"], "v": v, "y": y, "begun": np.ones(self.n, bool)}
+        self.common["round"] = k + 1
+        return Stats(loss, *self.whole_models(r, times=1 if k == 0 else 2), whole=renewed)
+
+
 # Compressed innovations: receivers hold estimates, which messages move.
 
 

@@ -18,7 +18,7 @@ ALTERNATING = ("dfedalt", "dfedsalt")
 PERSONAL = ("ditto", "apfl", *ALTERNATING)
 WHOLE = ("dpsgd", "dsgdm_n", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle", "qg_dsgdm", "qg_dsgdm_n", "nids",
          "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "adpsgd", "push", "push_pull", "swift",
-         *PERSONAL)  # fmt: skip
+         "aug_dgm", "led", "proxskip", "dlm", "dinno", "gt_sarah", *PERSONAL)  # fmt: skip
 COMPRESS = ("choco", "beer", "dcd_psgd", "squarm_sgd", "anq_nids")
 RELAYS = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local")
 SERVER = (*RELAYS, "fedmobile_auto", "async_fl", "virtual_upload", "virtual_download", "virtual_download_once")
@@ -248,6 +248,7 @@ OWN = {  # numbers that make a member act within a few rounds
     "epidemic_oracle": {"algorithm.num_peers": 2},
     "pame": {"algorithm.period_min": 1, "algorithm.period_max": 3, "algorithm.participation": 0.5, "algorithm.lr": 0.1},
     "squarm_sgd": {"algorithm.trigger": 20.0},
+    "gt_sarah": {"algorithm.whole_every": 3},
     "dmgt_svrg": {"algorithm.anchor_probability": 0.4},
     "virtual_download_once": {"algorithm.download_after": 1},
     "anq_nids": {"algorithm.eta_decay": 0.9},
@@ -268,7 +269,7 @@ SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_shar
 ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
-FIXED = ("d2", "extra", *COMPRESS)
+FIXED = ("d2", "extra", "dlm", *COMPRESS)
 JUDGING, AWAY, CLOCKS = ("reputation", "ubar"), ("markov", "table"), ("at once", "in contact")
 TOGETHER = (  # what reads or holds the state of others, where most faults were: most draws have one of these, in turn
     {"problem": ("softmax", "skewed"), "algorithm": ("adpsgd", "push", "push_pull"), "aggregation": ("reputation",),

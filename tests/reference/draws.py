@@ -165,6 +165,9 @@ class Draws:
     def coins(self, t):
         return self.uniform(self.own(t))
 
+    def common_coin(self, t):
+        return float(self.uniform(self.own(t), ()))
+
     def moments(self, t):
         """[N, N], the moment at which two clients could exchange, the same for both; the largest is the first."""
         drawn = self.uniform(self.own(t), (self.n, self.n))

@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from tests.reference.configurations import ALTERNATING, COMPRESS, FIXED, PERSONAL, RELAYS, SERVER, WHOLE
 
-SYMMETRIC = (*FIXED, "nids", "gradient_tracking", "kgt", "dmgt_svrg", "swift")
-ONE_STEP = ("nids", "d2", "extra", "gradient_tracking", "dmgt_svrg", "choco", "beer", "dcd_psgd", "anq_nids", "qg_dsgdm",
-            "qg_dsgdm_n", "pame")  # fmt: skip
-KEEPS_SUMS = ("nids", "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "beer", "anq_nids", "sgp", "osgp")
+SYMMETRIC = (*FIXED, "nids", "gradient_tracking", "kgt", "dmgt_svrg", "swift", "aug_dgm", "led", "proxskip", "dinno",
+             "gt_sarah")  # fmt: skip
+RECURSIONS = ("nids", "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "aug_dgm", "led", "proxskip", "dlm",
+              "dinno", "gt_sarah")  # fmt: skip
+ONE_STEP = ("nids", "d2", "extra", "gradient_tracking", "dmgt_svrg", "aug_dgm", "proxskip", "dlm", "gt_sarah", "choco",
+            "beer", "dcd_psgd", "anq_nids", "qg_dsgdm", "qg_dsgdm_n", "pame")  # fmt: skip
+KEEPS_SUMS = (*RECURSIONS, "beer", "anq_nids", "sgp", "osgp")
 LEAST = {"trimmed_mean": 4, "trimmed_mean_of_all": 3, "krum": 5, "multi_krum": 5, "nnm_median": 3, "nnm_trimmed_mean": 4,
          "nnm_geometric_median": 3, "nnm_krum": 5, "clipped_gossip_adaptive": 3, "self_centred_clipping": 3}  # fmt: skip
 MOST_HEARD = {"ring": 2, "torus": 4, "one_peer_exponential": 1}
@@ -134,8 +137,8 @@ TABLE = [
     Refusal("a rule of aggregation", "algorithms that mix no whole models",
             lambda c: rule(c) != "mean" and algorithm(c) not in WHOLE, "nothing would be combined by it"),
     Refusal("rules that do not keep the mean", "algorithms whose sums must be kept",
-            lambda c: rule(c) not in ("mean", "clipped_gossip") and algorithm(c) in
-            ("gradient_tracking", "kgt", "dmgt_svrg", "nids", "d2", "extra"), "the recursions lose their sums"),
+            lambda c: rule(c) not in ("mean", "clipped_gossip") and algorithm(c) in RECURSIONS,
+            "the recursions lose their sums"),
     Refusal("newcomers that begin anew", "algorithms whose sums must be kept",
             lambda c: value(c, "presence.name") and value(c, "presence.newcomers", "kept") != "kept"
             and algorithm(c) in KEEPS_SUMS, "what a client forgets, the others have added"),
@@ -152,12 +155,13 @@ TABLE = [
             value(c, "algorithm.lr_schedule") == "cosine", "the number of steps is not known"),
     Refusal("an optimiser", "recursions with a step of their own",
             lambda c: value(c, "algorithm.optimizer", "sgd") != "sgd" and algorithm(c) in
-            {*ONE_STEP, "dfedavgm", "kgt", "squarm_sgd", "dsgdm_n"} - {"pame"}, "the step is in the recursion"),
+            {*ONE_STEP, "dfedavgm", "kgt", "led", "squarm_sgd", "dsgdm_n"} - {"pame"}, "the step is in the recursion"),
     Refusal("momentum", "recursions with a step of their own", lambda c: value(c, "algorithm.momentum", 0) and algorithm(c)
-            in {*ONE_STEP, "kgt"} - {"pame", "qg_dsgdm", "qg_dsgdm_n"}, "the step is in the recursion"),
+            in {*ONE_STEP, "kgt", "led"} - {"pame", "qg_dsgdm", "qg_dsgdm_n"}, "the step is in the recursion"),
     Refusal("personal leaves", "algorithms that exchange whole models",
             lambda c: value(c, "model.shared") and algorithm(c) in
-            {*ONE_STEP, "kgt", "dfedavgm", "squarm_sgd", "server_fedavg", *SERVER} - {"pame"}, "they know no parts"),
+            {*ONE_STEP, "kgt", "led", "dinno", "dfedavgm", "squarm_sgd", "server_fedavg", *SERVER} - {"pame"},
+            "they know no parts"),
     Refusal("parts of models", "regressions that draw their data",
             lambda c: (value(c, "model.shared") or value(c, "model.trainable")) and c["data.name"] != "small", "one leaf"),
     Refusal("steps on personal leaves", "models that are shared whole", lambda c: algorithm(c) in ALTERNATING and not
@@ -169,7 +173,8 @@ TABLE = [
             value(c, "personal.evaluate_after", 0), "the account knows only those of rounds"),
     Refusal("private gradients", "algorithms whose releases are not counted", lambda c: private(c) and algorithm(c) not in
             ("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer", "dsgdm_n",
-             "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"), "they tell more"),
+             "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids", "aug_dgm", "led",
+             "proxskip", "dlm", "dinno"), "they tell more"),
     Refusal("private gradients", "epochs", lambda c: private(c) and value(c, "algorithm.local_epochs", 0),
             "minibatches are drawn by chance"),
     Refusal("private gradients", "rules that judge by losses", lambda c: private(c) and rule(c) in ("reputation", "ubar"),

@@ -87,3 +87,10 @@ def corrected(settings: Settings, move: _Move, needs: Iterable[str]) -> Algorith
 def extrapolated(state: CorrectedState, descent: ClientParams) -> ClientParams:
     """Return 2 x^k - x^(k-1) - (eta g^k - eta g^(k-1)), [N, ...]; in round 0 this is x^0 - eta g^0."""
     return jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), state.params, state.before, descent, state.descent)
+
+
+def lazier(links: Links, share: Any) -> Links:
+    """Return links with the weights (1 - share) W + share I, for a share of the identity in [0, 1], [] float."""
+    share = jnp.asarray(share, links.mix.dtype)
+    own = links.senders.own(links.mix.shape[0]).astype(links.mix.dtype)
+    return links._replace(mix=(1 - share) * links.mix + share * own)

@@ -1,10 +1,8 @@
 """D2: D-PSGD without the error that clients with unlike data cause, from the difference of two rounds' gradients."""
 
-import jax.numpy as jnp
-
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
-from mdfl_jax.contrib.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
+from mdfl_jax.contrib.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated, lazier
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
@@ -44,10 +42,9 @@ def d2(settings: Settings = Settings()) -> Algorithm:
     def move(
         hparams: D2Numbers, links: Links, state: CorrectedState, descent: ClientParams, context: RoundContext
     ) -> Moved:
-        share = jnp.asarray(hparams.laziness, links.mix.dtype)
-        weights = (1 - share) * links.mix + share * links.senders.own(links.mix.shape[0]).astype(links.mix.dtype)
-        lazier = links._replace(mix=weights)
-        params, report = settings.aggregate(hparams, lazier, extrapolated(state, descent), context)
+        params, report = settings.aggregate(
+            hparams, lazier(links, hparams.laziness), extrapolated(state, descent), context
+        )
         return Moved(params, state.params, messages_sent(links.adjacency, links.senders), report)
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

@@ -34,9 +34,10 @@ PICKS = ("pame", "epidemic", "epidemic_oracle")
 COVERED = (
     *("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer"),
     *("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "epidemic", "nids", "d2", "extra", "kgt", "dcd_psgd", "anq_nids"),
+    *("aug_dgm", "led", "proxskip", "dlm", "dinno"),
 )
 """The algorithms that ask for one gradient a key, and of which `RoundStats.messages` says who has sent in a round."""
-HOPS = {"gradient_tracking": 2, "kgt": 2, "beer": 2}
+HOPS = {"gradient_tracking": 2, "aug_dgm": 2, "kgt": 2, "beer": 2}
 """The exchanges of a round in which a client may pass on what it has heard in this round; others have one."""
 SENT_ONCE = ("dpsgd", "pame", "local_only", "dfedavgm", "dfedsam", "sgp", "epidemic", "epidemic_oracle", "choco")
 """The algorithms whose clients send one vector a round, by `mdfl_jax.algorithms.local.Settings.sent` alone."""
@@ -51,7 +52,7 @@ SENDS = {
 RELEASES = {
     "dfedsam": "two gradients of one minibatch under one noise, whose difference has none",
     "squarm_sgd": "by its silence how far its model has moved, which it has not sent",
-    "dmgt_svrg": "gradients over all samples beside those of minibatches",
+    **dict.fromkeys(("dmgt_svrg", "gt_sarah"), "gradients over all samples beside those of minibatches"),
     **dict.fromkeys(("adpsgd", "push", "push_pull", "osgp", "swift"), "models while the next gradient is computed"),
 }
 """What the other algorithms of the package tell, where it is known."""
