@@ -70,8 +70,6 @@ class Mobility(NamedTuple):
         maps.
       centres: (world, state) -> [N, 2] the places of the cluster centres of which destinations are chosen, in the first
         rows; NaN in the others. None means that there are none. Centres are only recorded, for maps.
-      chain: (grid points [L, 2], max_step) -> [L, L] the probabilities of a mobile client's next place from each grid
-        point, for theory. None means that these depend on more than the present point, or are not known.
       compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round with who
         received from whom, and the distances of the models before the round. None: movement does not depend on models.
       height: (world, state) -> [N] float32 heights in metres, NaN where nothing says them. It is called if the world's
@@ -90,7 +88,6 @@ class Mobility(NamedTuple):
     is_mobile: Callable[[Any], jax.Array] | None = None
     destination: Callable[[Any, Any], jax.Array] | None = None
     centres: Callable[[Any, Any], jax.Array] | None = None
-    chain: Callable[[jax.Array, Any], jax.Array] | None = None
     compare: Callable[[Any, jax.Array, jax.Array], Any] | None = None
     height: Callable[[Any, Any], jax.Array] | None = None
     still: bool = False

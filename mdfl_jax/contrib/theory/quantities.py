@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import aggregation_in_use
-from mdfl_jax.config.sections import Experiment, is_partial, numbers_in
+from mdfl_jax.config.sections import Experiment, numbers_in
 from mdfl_jax.contrib.privacy.covered import PICKS
 from mdfl_jax.contrib.privacy.privacy import PrivacyConfig
 from mdfl_jax.contrib.theory import mixing, pame, walks
@@ -18,12 +18,7 @@ from mdfl_jax.contrib.theory.mixing import num_components, strong_window
 from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.neighbourhood import RobustNumbers
-from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.registry import movement_of
-from mdfl_jax.networks.costs import is_filtered, sends_parts
-
-LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
+from mdfl_jax.networks.costs import sends_parts
 
 
 @dataclass(frozen=True)
@@ -231,42 +226,9 @@ def _meeting(rounds: Rounds, experiment: Experiment) -> _Values:
     return walks.meeting_times(rounds.following, rounds.is_mobile)
 
 
-@lru_cache(maxsize=4)
-def _walk(experiment: Experiment) -> walks.Walk | None:
-    """Return the walk of one mobile client, if its rule is a chain and a client is met whenever it is in range.
-
-    None also if the walk cannot reach all grid points, or if there are too many of them.
-    """
-    network = experiment.network
-    rule = None if network.graph else MOBILITIES.form(movement_of(experiment)).make()
-    plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
-    plain &= not is_filtered(experiment) and not is_partial(experiment)
-    if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:
-        return None
-    grid = grid_points(network.grid_size)
-    chain = np.asarray(rule.chain(grid, network.max_step))
-    return walks.Walk(chain, np.asarray(grid), network.radius) if num_components(chain > 0) == 1 else None
-
-
-@quantity("meeting_exact", "meeting time, exact (rounds)", "docs/theory.md")
-def _meeting_exact(rounds: Rounds, experiment: Experiment) -> _Values:
-    walk = _walk(experiment)
-    if walk is None:
-        return None
-    return np.array([walk.meeting_time(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
-
-
 @quantity("cover", "cover time of one mobile client (rounds)", "MADFL III-A2")
 def _cover(rounds: Rounds, experiment: Experiment) -> _Values:
     return walks.cover_times(rounds.following, rounds.is_mobile)[0]
-
-
-@quantity("cover_bound", "cover time of one, exact bound (rounds)", "Matthews 1988")
-def _cover_bound(rounds: Rounds, experiment: Experiment) -> _Values:
-    walk = _walk(experiment)
-    if walk is None:
-        return None
-    return np.array([walk.cover_bound(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
 
 
 @quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
