@@ -399,6 +399,7 @@ class Results:
         of_seed = lambda key: self.arrays[f"{place}/{key}"][s : s + 1]  # noqa: E731
         of_run = {f"0/{key}": partial(of_seed, key) for key in self.keys() if self.has(p, key)}
         entry = self.entries[name]
+        entry = {**entry, "runs": [entry["runs"][s]]}
         return dataclasses.replace(
             self,
             manifest={**self.manifest, "points": [entry], "seeds": [seed]},

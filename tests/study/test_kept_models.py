@@ -67,6 +67,7 @@ def test_kept_models_have_the_accuracies_of_the_study(tiny, tmp_path):
         judged = final.array("mean_model_accuracy", p)[seed, -1]
         for one in (jax.tree.map(lambda leaf: leaf.mean(axis=0), models), final.model(p, seed)):
             np.testing.assert_allclose(accuracies(jax.tree.map(lambda x: x[None], one))[0], judged, atol=1e-6)
+        jax.tree.map(np.testing.assert_array_equal, final.run_of(p, seed).models(), models)
         means = accuracy.mean(axis=1, dtype=np.float64)
         (path,) = models_of(final.workdir, final.manifest["points"][p]["runs"][seed]).values()
         header, _ = read_header(path)
