@@ -1,4 +1,4 @@
-"""What is known of the registries, their entries and all fields: as text for a terminal, and as pages in Markdown.
+"""What is known of the registries and their entries, as text for a terminal, and of all fields, in Markdown.
 
 Everything is read from the declarations: an entry's description, formula and papers are those of its registration.
 """
@@ -6,7 +6,6 @@ Everything is read from the declarations: an entry's description, formula and pa
 import dataclasses
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from mdfl_jax.config.checks import LOGGERS
@@ -20,8 +19,7 @@ from mdfl_jax.core.section import Family
 from mdfl_jax.data.sources import SOURCES
 
 _T = TypeVar("_T")
-ROOT = Path(__file__).parents[2]  # of the paths of entries
-_FOLDER = "families"  # of the pages of the registries, below docs/
+FOLDER = "families"  # of the pages of the registries, below docs/
 _OTHERS = (
     Family(
         SOURCES,
@@ -69,7 +67,7 @@ def listing(only: str = "") -> str:
     kind, _, member = only.partition(".")
     known = families()
     if only in (fields := all_fields()) and member not in (known[kind].registry if kind in known else ()):
-        return "\n".join(_of_members(only)) or _line(only, fields[only]).strip()
+        return "\n".join(_of_members(only)) or line_of(only, fields[only]).strip()
     if kind and kind not in known:
         paths = [*(f"{name}.{each}" for name, family in known.items() for each in family.registry), *fields]
         exact = [path for path in paths if path.rpartition(".")[2] == only]
@@ -81,14 +79,14 @@ def listing(only: str = "") -> str:
         if kind in ("", name):
             lines.append(f"{name}: {family.field}{f', hyperparameters {family.section}.*' if family.section else ''}")
             lines += [f"  {family.about}"] * bool(kind)
-            usual = [] if member else _numbers(family, family.registry.usual, _line)
+            usual = [] if member else numbers_of(family, family.registry.usual, line_of)
             lines += ["  usual hyperparameters, of which an entry may lack some", *usual] if usual else []
             for each in [member] if member else family.registry:
                 contrib = " (contrib)" * family.registry.member(each).is_contrib
                 lines += [f"  {each}{contrib}  {family.registry.doc(each)}".rstrip(), *_said(family, each)]
                 lines += [f"      {line}".rstrip() for line in family.registry.told(each).split("\n")] * bool(member)
                 numbers = family.registry.numbers(each)
-                lines += [line for line in _numbers(family, numbers, _line) if line not in usual]
+                lines += [line for line in numbers_of(family, numbers, line_of) if line not in usual]
     return "\n".join(lines)
 
 
@@ -97,7 +95,9 @@ def _of_members(path: str) -> list[str]:
     found: dict[str, list[str]] = {}
     for family in families().values():
         for each in family.registry:
-            for of, line in _numbers(family, family.registry.numbers(each), lambda of, field: (of, _line(of, field))):
+            for of, line in numbers_of(
+                family, family.registry.numbers(each), lambda of, field: (of, line_of(of, field))
+            ):
                 if of == path:
                     found.setdefault(line.strip(), []).append(each)
     return [f"{line} (of {', '.join(members)})" for line, members in found.items()]
@@ -106,21 +106,15 @@ def _of_members(path: str) -> list[str]:
 def _said(family: Family, name: str) -> list[str]:
     """Return the lines of text with the formula of an entry, its papers and what it needs."""
     member = family.registry.member(name)
-    lines = [f"      formula: {line}" for line in _formulas(member.formula)]
+    lines = [f"      formula: {line}" for line in formulas(member.formula)]
     lines += [f"      source: {papers.in_words(member.cite)}"] * bool(member.cite)
     needs = family.needs(name)
     return lines + [f"      {needs}"] * bool(needs)
 
 
-def _formulas(text: str) -> list[str]:
+def formulas(text: str) -> list[str]:
     """Return the parts of a formula, a line for each."""
     return list(filter(None, re.split(r";  |\n", text)))
-
-
-def pages() -> dict[str, str]:
-    """Return the pages in Markdown by their paths below docs/: all fields, and a page for each registry."""
-    found = {f"{_FOLDER}/{name}.md": _family(name, family) for name, family in families().items()}
-    return {"fields.md": fields(), **found}
 
 
 def fields() -> str:
@@ -135,7 +129,7 @@ def fields() -> str:
     lines += ["", "## Registries", ""]
     for name, of in families().items():
         entries = ", ".join(f"`{each}`" for each in of.registry)
-        lines.append(f"- [{of.title}]({_FOLDER}/{name}.md), chosen by `{of.field}`: {entries}")
+        lines.append(f"- [{of.title}]({FOLDER}/{name}.md), chosen by `{of.field}`: {entries}")
     return "\n".join(lines) + "\n"
 
 
@@ -146,56 +140,28 @@ def _section(kind: type, prefix: str) -> list[str]:
     for path, field in declared.items():
         axis = "traced" if field.metadata.get("traced") else "static"
         if "own" not in field.metadata:
-            lines.append(_item(_line(path, field)) + (f" ({axis})" if can_be_axis(path) else ""))
+            lines.append(item(line_of(path, field)) + (f" ({axis})" if can_be_axis(path) else ""))
     return lines
 
 
-def _family(name: str, family: Family) -> str:
-    """Return the page of a registry: its entries, each with its formula, papers and hyperparameters."""
-    registry = family.registry
-    usual, first = _numbers(family, registry.usual, _line), next(iter(registry))
-    lines = [f"# {family.title}", "", f"`{family.field}` chooses, as in `--config.{family.field}={first}`."]
-    lines += [f"`mdfl info {name}` prints these facts.", "", _prose(family.about), ""]
-    if usual:
-        lines += [
-            "## Hyperparameters of all entries",
-            "",
-            "An entry may lack some of them.",
-            "",
-            *map(_item, usual),
-            "",
-        ]
-    for each in registry:
-        member, told = registry.member(each), registry.told(each)
-        lines += [f"## `{each}`", "", _prose(registry.doc(each)), ""]
-        lines += ["```text", *_formulas(member.formula), "```", ""] if member.formula else []
-        path = Path(member.file)
-        code = f"Code: `{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}`."
-        source = f"Source: {papers.in_words(member.cite)}." if member.cite else ""
-        lines += [" ".join(filter(None, (source, family.needs(each), code))), "", *([_prose(told), ""] if told else [])]
-        own = _numbers(family, registry.numbers(each), _line)
-        lines += [*(_item(line) for line in own if line not in usual), ""]
-    return "\n".join(lines)
-
-
-def _item(line: str) -> str:
+def item(line: str) -> str:
     """Return a line about a hyperparameter or a field as an item of a list in Markdown."""
     path, equals, rest = line.strip().partition(" = ")
-    return f"- `{path}`{equals}{_prose(rest)}"
+    return f"- `{path}`{equals}{prose(rest)}"
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Return a text as Markdown: outside of code, "*" would be an emphasis and "<" an element of HTML."""
     parts = re.split(r"(`+[^`]*`+)", text)
     return "".join(of if k % 2 else of.replace("*", "\\*").replace("<", "&lt;") for k, of in enumerate(parts))
 
 
-def _numbers(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], _T]) -> list[_T]:
+def numbers_of(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], _T]) -> list[_T]:
     """Return the hyperparameters of an entry, each as a function of its path and field describes it."""
     return [described(f"{family.section}.{name}", field) for name, field in fields_of(kind).items()]
 
 
-def _line(name: str, field: dataclasses.Field) -> str:
+def line_of(name: str, field: dataclasses.Field) -> str:
     """Describe a number in a line of text: its default, its bounds or the names that it may have, its meaning."""
     rules, default, names = field.metadata, field.default, field.metadata.get("names", ())
     bounds = " and ".join(f"{words} {rules[bound]}" for bound, (_, words) in BOUNDS.items() if bound in rules)

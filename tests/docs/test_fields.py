@@ -1,10 +1,14 @@
 """The pages of fields and families have what the code declares: every field, every member, its formula and papers."""
 
-from mdfl_jax.cli.families import _prose, families, pages
+import runpy
+
+from pages import ROOT
+
+from mdfl_jax.cli.families import families, prose
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core import papers
 
-PAGES = pages()
+PAGES = runpy.run_path(str(ROOT / "docs" / "made_pages.py"))["PAGES"]
 WITHOUT_FORMULA = ("data_name", "logger")
 
 
@@ -12,7 +16,7 @@ def test_every_field_and_every_member_has_its_place():
     whole = "\n".join(PAGES.values())
     for path, field in all_fields().items():
         assert f"\n- `{path}` = " in whole, path
-        assert _prose(field.metadata["doc"]) in whole, path
+        assert prose(field.metadata["doc"]) in whole, path
     for name, family in families().items():
         page = PAGES[f"families/{name}.md"]
         assert all(f"\n## `{member}`\n" in page for member in family.registry)
