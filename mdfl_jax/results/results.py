@@ -17,7 +17,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import AXIS, CLASSES, CLIENT_BYTES, CLIENTS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
-from mdfl_jax.core.outcomes import judged_key, parsed_number, selected_fields
+from mdfl_jax.core.outcomes import judged_key, parsed_number, seeds_of, selected_fields
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.metrics import BUILT_IN
@@ -399,7 +399,7 @@ class Results:
         of_seed = lambda key: self.arrays[f"{place}/{key}"][s : s + 1]  # noqa: E731
         of_run = {f"0/{key}": partial(of_seed, key) for key in self.keys() if self.has(p, key)}
         entry = self.entries[name]
-        entry = {**entry, "runs": [entry["runs"][s]]}
+        entry = {**entry, "runs": [entry["runs"][seeds_of(self.manifest, p).index(seed)]]}
         return dataclasses.replace(
             self,
             manifest={**self.manifest, "points": [entry], "seeds": [seed]},

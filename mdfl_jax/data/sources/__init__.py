@@ -184,20 +184,6 @@ def data_names(directory: str = "") -> list[str]:
     return [*sorted(known), *(PREPARED.doc(prefix) for prefix in PREPARED)]
 
 
-def data_files(name: str, directory: str = "") -> list[Path]:
-    """Return the files of the data directory that `load` reads for a name.
-
-    Args:
-      name, directory: as in `load`.
-
-    Returns:
-      The paths; none for members of `SOURCES`, and none for `tfds:` and `hf:`, whose libraries choose their files.
-    """
-    if name in SOURCES or name.startswith(tuple(PREPARED)):
-        return []
-    return _files(name, directory)[1]
-
-
 def name_of_data(path: Path) -> str:
     """Return the name of the data set that a file or a folder is, in the folder in which it lies; "" if it is none.
 

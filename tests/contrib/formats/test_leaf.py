@@ -7,7 +7,7 @@ import pytest
 from small import told
 
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.sources import data_files, data_names, load
+from mdfl_jax.data.sources import data_names, load
 
 RNG = np.random.default_rng(0)
 
@@ -42,7 +42,6 @@ def test_users_of_all_files_are_owners(tmp_path, place):
     assert data.client_test.tolist() == [0, 0, -1]
     assert data.about.startswith("the owners are 4 users, 3 with training and 2 with test samples")
     assert "mine" in data_names(str(tmp_path))
-    assert [path.name for path in data_files("mine", str(tmp_path))] == [f"all_data_{k}.json" for k in (0, 1, 0)]
 
 
 def test_texts_are_sequences_of_characters_and_their_labels_follow_the_alphabet(tmp_path):
