@@ -10,6 +10,7 @@ import pytest
 from small import told
 
 from mdfl_jax.contrib.partitions.table import read_table
+from mdfl_jax.contrib.pretrained.pretrained import read_tensors
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.networks.fixed import read_matrices
@@ -21,6 +22,7 @@ READERS = {
     "graph": lambda path: read_matrices(path, 6),
     "owners": lambda path: read_table(str(path)),
     "streets": lambda path: read_streets(path.parent),
+    "weights": read_tensors,
 }
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -45,7 +47,7 @@ def test_what_unpacks_to_more_than_the_memory_or_says_so_or_holds_objects_is_ref
                 for key in KEYS:
                     archive.writestr(f"{key}.npy", member(shape, bytes(16)))
             assert "the header of x_train.npy says" in refused(reader, path)
-        names = {"data": KEYS, "owners": ["owner"], "streets": ["streets"], "graph": ["x_train"]}[reader]
+        names = {"data": KEYS, "owners": ["owner"], "streets": ["streets"], "graph": ["x_train"]}.get(reader, KEYS)
         np.savez(path, **{name: np.array([{}], object) for name in names})
         assert "bject" in refused(reader, path) or "pickle" in refused(reader, path)
     monkeypatch.setattr(disk, "host_memory", lambda: 2**20)

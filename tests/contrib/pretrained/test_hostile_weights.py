@@ -1,20 +1,17 @@
-"""Weights that somebody made to do harm or that hold no dense tensors: one line, and nothing in them is run.
+"""Files of PyTorch that somebody made to do harm or that hold no dense tensors: one line, and nothing in them is run.
 
-The files of PyTorch are made by hand, so that neither making nor refusing them needs PyTorch.
+They are made by hand, so that neither making nor refusing them needs PyTorch. Other weights that do harm are in
+tests/attack/test_hostile_files.py and tests/storage/test_unpacked.py.
 """
 
-import io
-import json
 import os
 import pickle
-import struct
 import zipfile
 
-import numpy as np
 from small import told
 
 from mdfl_jax.contrib.pretrained.pretrained import read_tensors
-from mdfl_jax.storage import disk, model_files
+from mdfl_jax.storage import disk
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."
 
@@ -73,50 +70,12 @@ def test_a_pickle_of_something_else_is_told_and_not_carried_out(tmp_path, monkey
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    """An eighth of a gigabyte of zeros in a megabyte, on a machine of 64 MiB."""
+    """An eighth of a gigabyte of zeros in a megabyte, on a machine of 64 MiB; of .npz see tests/storage."""
     monkeypatch.setattr(disk, "host_memory", lambda: 2**26)
-    for name, entry in (("w.npz", "a.npy"), ("w.pt", "w/data/0")):
-        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
-            made.writestr("w/data.pkl", DENSE) if name == "w.pt" else None
-            with made.open(entry, "w") as file:
-                np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**25,)})
-                for _ in range(2**3):
-                    file.write(bytes(2**24))
-        assert (tmp_path / name).stat().st_size < 2**20
-        assert "it unpacks to 0.1 GiB; this machine has 0.1 GiB of memory" in lines(tmp_path / name)
-
-
-def test_an_array_whose_header_claims_terabytes_is_told(tmp_path):
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**40,)})
-    with zipfile.ZipFile(tmp_path / "w.npz", "w") as made:
-        made.writestr("a.npy", header.getvalue() + bytes(16))
-    claim = "the header of a.npy says [1099511627776] float32, 4,398,046,511,232 bytes with the header; the archive"
-    assert claim in lines(tmp_path / "w.npz")
-
-
-def safetensors(header, data=bytes(64)):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def tensor(start, end, shape=(4,)):
-    return {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
-
-
-SAFETENSORS = [
-    safetensors({"a": tensor(0, 2**42, (2**40,))}),
-    struct.pack("<Q", 2**42) + b"{}",  # a header of terabytes
-    safetensors({"a": tensor(0, 16), "b": tensor(8, 24)}, bytes(24)),  # overlapping
-    safetensors({"a": tensor(0, 16, (5,))}, bytes(16)),
-    safetensors({"a": tensor(0, 16, (-4,))}, bytes(16)),
-    safetensors(b"[" * 10_000),  # deeply nested
-]
-
-
-def test_a_lying_header_of_safetensors_is_told(tmp_path):
-    path = tmp_path / "w.safetensors"
-    for content in SAFETENSORS:
-        path.write_bytes(content)
-        assert "it is not a whole safetensors file" in lines(path)
-        assert str(path) in told(model_files.read, path)  # as a kept model
+    with zipfile.ZipFile(tmp_path / "w.pt", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+        made.writestr("w/data.pkl", DENSE)
+        with made.open("w/data/0", "w") as file:
+            for _ in range(2**3):
+                file.write(bytes(2**24))
+    assert (tmp_path / "w.pt").stat().st_size < 2**20
+    assert "it unpacks to 0.1 GiB; this machine has 0.1 GiB of memory" in lines(tmp_path / "w.pt")
