@@ -9,6 +9,7 @@ import functools
 import itertools
 import random
 import tempfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,6 +111,7 @@ COUNTED = {
 TIMED = {"cost.seconds_per_sample": 0.4, "cost.speed_spread": 0.5}
 SIGNAL = {"radio.name": "log_distance"}
 SOFTMAX = {"data.name": "small"}
+LORA = {"adapters.rank": 2, "adapters.alpha": 3.0, "model.trainable": "adapters/*"}
 PRIVATE = {**SOFTMAX, "privacy.clip": 1.0, "privacy.public": "labels,moments"}
 SLOTS = {
     "problem": {
@@ -137,6 +139,9 @@ SLOTS = {
     "leaves": {
         "shared": {**SOFTMAX, "model.shared": "*/kernel"},
         "trainable": {**SOFTMAX, "model.trainable": "*/kernel"},
+        "lora": {**SOFTMAX, **LORA},
+        "lora, shared A": {**SOFTMAX, **LORA, "model.shared": "*/a"},
+        "lora, frozen A": {**SOFTMAX, **LORA, "model.trainable": "adapters/*/b"},
     },
     "start": {"kept": {"model.pretrained": "kept"}},
     "personal": {"evaluate after": {"personal.evaluate_after": 2, "personal.evaluate_lr": 0.05}},
@@ -346,7 +351,10 @@ def configured(choices, clients, rounds, every):
         if path in found:
             found[path] = written(found[path], clients)
     if "model.pretrained" in found:
-        layer = (("Dense_0/bias", (3,)), ("Dense_0/kernel", (9, 3)))[found.get("model.trainable", "") != "" :]
+        layer = (("Dense_0/bias", (3,)), ("Dense_0/kernel", (9, 3)))
+        if "adapters.rank" in found:
+            layer = (("adapters/Dense_0/kernel/a", (9, 2)), ("adapters/Dense_0/kernel/b", (2, 3)))
+        layer = tuple(one for one in layer if fnmatchcase(one[0], found.get("model.trainable", "*")))
         shapes = layer if found["data.name"] == "small" else (("w", (SYNTHETIC["data.dimension"],)),)
         found["model.pretrained"] = models_kept(clients, shapes)
         one = clients % 2 or choices.get("algorithm") in (*SERVER, "server_fedavg")  # a server has one model

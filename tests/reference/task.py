@@ -12,6 +12,8 @@ from safetensors.numpy import load_file
 
 from tests.reference.attacks import poisoned
 
+KERNEL, A, B = "base/Dense_0/kernel", "adapters/Dense_0/kernel/a", "adapters/Dense_0/kernel/b"
+
 
 def softmax_loss(outputs, labels):
     """(the loss of each sample, its derivative by the outputs)."""
@@ -175,11 +177,23 @@ class Softmax(Task):
 
     def outputs(self, w, x):
         """A x + b, of a model whose leaves are the trained ones; the others are frozen, alike for all."""
+        parts = self.parts(w)
+        if not self.c["adapters.rank"]:
+            return x @ parts["Dense_0/kernel"] + parts["Dense_0/bias"]
+        return x @ (parts[KERNEL] + self.scale * parts[A] @ parts[B]) + parts["base/Dense_0/bias"]
+
+    @property
+    def scale(self):
+        """alpha / r of LoRA (Hu 2022, 4.1)."""
+        return self.c["adapters.alpha"] / self.c["adapters.rank"]
+
+    def parts(self, w):
+        """All leaves of a model by name."""
         parts, at = dict(self.frozen), 0
         for name, shape in self.leaves:
             parts[name] = w[at : at + math.prod(shape)].reshape(shape)
             at += math.prod(shape)
-        return x @ parts["Dense_0/kernel"] + parts["Dense_0/bias"]
+        return parts
 
     def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False, means=False):
         c, own = self.c, self.of_client[i]
@@ -205,6 +219,9 @@ class Softmax(Task):
         x = self.ready(x, self.samples)
         losses, slopes = softmax_loss(self.outputs(w, x), y)
         of = {"Dense_0/kernel": x[:, :, None] * slopes[:, None], "Dense_0/bias": slopes}
+        if self.c["adapters.rank"]:
+            parts, moves = self.parts(w), self.scale * of["Dense_0/kernel"]  # of W = W0 + scale A B, times scale
+            of = {A: moves @ parts[B].T, B: parts[A].T @ moves}
         return losses, np.concatenate([of[k].reshape(len(y), math.prod(s)) for k, s in self.leaves], axis=1)
 
     def private_gradient(self, i, w, t, step, attacks):

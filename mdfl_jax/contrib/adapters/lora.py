@@ -1,8 +1,8 @@
 """LoRA: a product of two thin matrices beside each matrix of a model, which is not edited (Hu et al., ICLR 2022).
 
 A matrix W [in, out] acts as W + (alpha / r) A B. A [in, r] is drawn, B [r, out] begins at zero, so that the adapted
-model begins as the model itself. The parameters are {"base": ..., "adapters": {path: {"a": A, "b": B}}}. Patterns of
-paths say which of them are trained (`model.trainable`) and exchanged (`model.shared`).
+model begins as the model itself. The parameters are {"base": ..., "adapters": ...}, where A and B are called a and b
+under the path of W. Patterns of paths say which of them are trained (`model.trainable`) and exchanged (`model.shared`).
 
 The layers of flax in `_features_of` compute x W + (alpha / r) (x A) B: no client has a matrix W + A B of its own, so
 that a frozen W is stored once for all clients. In other layers the sum is made for each client.
@@ -11,11 +11,14 @@ that a frozen W is stored once for all clients. In other layers the sum is made 
 import math
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import reduce
+from operator import getitem
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import unflatten_dict
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.trees import leaf_paths
@@ -82,7 +85,7 @@ class LowRank(ClientModel):
             drawn = jax.random.normal(jax.random.fold_in(own, k), (*layer.inputs, self.rank))
             a = drawn / math.sqrt(math.prod(layer.inputs))
             adapters[path] = {"a": a, "b": jnp.zeros((self.rank, *layer.outputs))}
-        return self.around(variables, adapters)
+        return self.around(variables, unflatten_dict(adapters, "/"))
 
     def around(self, variables: Any, adapters: Any = None) -> Any:
         """Return variables of the model as those of this one; without adapters, which are then still to be drawn."""
@@ -91,7 +94,7 @@ class LowRank(ClientModel):
     def apply(self, variables: Any, samples: jax.Array, *mask: jax.Array, **rest: Any) -> Any:
         """Return the outputs of the model with its adapters, as the model's own ``apply`` does."""
         params = variables["params"]
-        adapters = params[ADAPTERS]
+        adapters = {path: find(params[ADAPTERS], path) for path in self.layers}
         whole = {path: pair for path, pair in adapters.items() if not self.layers[path].is_thin}
 
         def summed(path: tuple[Any, ...], w: jax.Array) -> jax.Array:
@@ -110,6 +113,11 @@ class LowRank(ClientModel):
         base = jax.tree_util.tree_map_with_path(summed, params[BASE])
         with nn.intercept_methods(add):
             return self.base.apply({**variables, "params": base}, samples, *mask, **rest)
+
+
+def find(adapters: Any, path: str) -> Any:
+    """Return the adapter {"a": ..., "b": ...} under the path of a matrix."""
+    return reduce(getitem, path.split("/"), adapters)
 
 
 def _kernel(module: nn.Module) -> str:

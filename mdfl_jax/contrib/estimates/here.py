@@ -9,6 +9,7 @@ from mdfl_jax.cli import common
 from mdfl_jax.cli.commands import DRY_RUNS
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.core.flops import count_flops
+from mdfl_jax.core.trees import chosen_leaves, trained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.memory import MIB, footprint
 from mdfl_jax.study.plan import plan
@@ -53,6 +54,7 @@ def _describe(study: Study) -> tuple[str, bool]:
         lines += [
             f"  {'; '.join(study.points[i].id for i in group.points)}",
             f"    parameters a client  {plan.num_params:>16,}",
+            *_by_kind(study, group),
             f"    GFLOP a round        {round_flops(study, group) / 1e9:>16,.3f}",
             f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
             f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
@@ -64,6 +66,21 @@ def _describe(study: Study) -> tuple[str, bool]:
         ]
         fits &= plan.most_runs > 0
     return "\n".join(lines), fits
+
+
+def _by_kind(study: Study, group: Group) -> list[str]:
+    """Return a line with the parameters that are frozen, trained and exchanged, if these are not all."""
+    experiment, simulation = study.points[group.points[0]].experiment, group.simulation
+    if not (experiment.model.trainable or experiment.model.shared):
+        return []
+    model = dataclasses.replace(experiment.model, trainable="")
+    whole = build_task(dataclasses.replace(experiment, model=model), group.dataset)
+    learnt = trained(simulation.model)
+    sent = chosen_leaves(learnt, experiment.model.shared) if experiment.model.shared else learnt
+    everything = trained(jax.eval_shape(whole.init, whole.data, jax.random.key(0)))
+    trees = everything, learnt, sent
+    of_all, of_trained, of_sent = (sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trees)
+    return [f"    of them frozen {of_all - of_trained:,} (once a run), trained {of_trained:,}, exchanged {of_sent:,}"]
 
 
 def round_flops(study: Study, group: Group) -> float:

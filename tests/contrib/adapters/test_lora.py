@@ -15,7 +15,7 @@ from mdfl_jax import Results
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.contrib.adapters.lora import LowRank
+from mdfl_jax.contrib.adapters.lora import LowRank, find
 from mdfl_jax.core.trees import joined_leaves
 from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.data.partition import PartitionNumbers
@@ -40,11 +40,12 @@ class Layers(nn.Module):
 
 def by_hand(params):
     """The parameters of the model with each matrix summed with its adapter."""
-    flat = dict(params["adapters"])
 
     def summed(path, w):
-        pair = flat.get("/".join(key.key for key in path))
-        if pair is None:
+        pair = params["adapters"]
+        for key in path:
+            pair = pair.get(key.key, {})
+        if not pair:
             return w
         r = pair["a"].shape[-1]
         product = np.reshape(pair["a"], (-1, r)) @ np.reshape(pair["b"], (r, -1))
@@ -58,7 +59,9 @@ def drawn(model, sample=SAMPLE):
     x = jax.random.normal(jax.random.key(1), (4, *sample.shape))
     variables = model.init(jax.random.key(0), x)
     some = lambda b: b + 0.1 * jax.random.normal(jax.random.key(b.size), b.shape)  # noqa: E731
-    adapters = {path: {"a": of["a"], "b": some(of["b"])} for path, of in variables["params"]["adapters"].items()}
+    adapters = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: some(leaf) if path[-1].key == "b" else leaf, variables["params"]["adapters"]
+    )
     return variables, model.around({"params": variables["params"]["base"]}, adapters), x
 
 
@@ -74,7 +77,8 @@ def test_each_kind_of_layer_acts_with_the_sum_of_its_matrix_and_the_product():
     thin = {path for path, layer in model.layers.items() if layer.is_thin}
     assert set(model.layers) - thin == {"Conv_1/kernel"}  # of groups
     attention = "MultiHeadDotProductAttention_0"
-    shapes = {path: (pair["a"].shape, pair["b"].shape) for path, pair in variables["params"]["adapters"].items()}
+    adapters = variables["params"]["adapters"]
+    shapes = {path: tuple(find(adapters, path)[name].shape for name in "ab") for path in model.layers}
     assert shapes[f"{attention}/query/kernel"] == ((6, 2), (2, 2, 4))
     assert shapes[f"{attention}/out/kernel"] == ((2, 4, 2), (2, 6))
     assert shapes["Conv_0/kernel"] == ((3, 3, 3, 2), (2, 6))
@@ -128,7 +132,7 @@ def test_a_client_alone_takes_the_steps_of_plain_flax_and_optax(trainable):
     def loss(some):
         params = joined_leaves(some, whole)
         base, of = params["base"], params["adapters"]
-        matrix = {n: base[n]["kernel"] + 1.5 * of[f"{n}/kernel"]["a"] @ of[f"{n}/kernel"]["b"] for n in base}
+        matrix = {n: base[n]["kernel"] + 1.5 * of[n]["kernel"]["a"] @ of[n]["kernel"]["b"] for n in base}
         hidden = jnp.tanh(x @ matrix["first"] + base["first"]["bias"])
         logits = hidden @ matrix["last"] + base["last"]["bias"]
         return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
