@@ -1,5 +1,6 @@
 """Records of runs: what was measured comes back, alone and stacked; whatever no study writes is one line."""
 
+import json
 import shutil
 
 import numpy as np
@@ -147,3 +148,24 @@ def test_lines_that_are_not_of_the_run_are_one_line(whole, tmp_path):
     for text in texts:
         junk = {LINES: np.frombuffer(text.encode(), np.uint8)}
         assert told(changed(whole, tmp_path / "a", lambda _, arrays, junk=junk: arrays.update(junk))), text[:80]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        (("config", "select"), "0", "config.json: select is '0'; 0 is not swept"),
+        (("config", "select"), [0], r"config.json: select is \[0\]; no study writes such a value"),
+        (("points", 1, "overrides", "network.mobility"), {"a": 1}, "one of overrides is {'a': 1}; no study writes"),
+        (("points", 1, "overrides", "network.mobility"), [[1]], r"one of overrides is \[\[1\]\]; no study writes"),
+    ],
+)
+def test_a_config_that_no_study_writes_is_one_line(tmp_path, path, value, line):
+    made(tmp_path / "run", sweep="network.mobility=static,dcm", baseline="network.mobility=static", seeds=1)
+    file = tmp_path / "run" / "config.json"
+    whole = at = json.loads(file.read_text())
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    file.write_text(json.dumps(whole))
+    with pytest.raises(UserError, match=line):
+        Results.read(tmp_path / "run")

@@ -192,3 +192,15 @@ def test_a_run_that_has_diverged_computes_no_more_rounds():
         carry, metrics = jax.block_until_ready(advance(*inputs, carry))
         jax.effects_barrier()
         assert (len(calls), int(metrics.rounds_done), int(carry.divergence.round)) == (2, 2, 1)
+
+
+@pytest.mark.long
+def test_what_is_unknown_after_a_divergence_is_kept_when_rounds_are_added(tmp_path):
+    """The objective of the first round is known, and that of none of the further rounds."""
+    changes = {"data.name": "synthetic:linear", "data.shift": 10.0, "diverged_norm": 0.01, "eval_every": 1, "seeds": 1}
+    go(tmp_path / "whole", **changes, rounds=2)
+    for rounds in (1, 2):
+        go(tmp_path / "grown", **changes, rounds=rounds)
+    assert Results.read(tmp_path / "whole").summary["points"][0]["diverged"] == {"0": 1}
+    assert_same(tmp_path / "grown", tmp_path / "whole")
+    assert np.isfinite(Results.read(tmp_path / "grown").array("objective", 0)[0, 0])
