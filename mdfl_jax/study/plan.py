@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import config_notes, parse_save, told_idle
-from mdfl_jax.config.presets import QUICK
+from mdfl_jax.config.presets import QUICK, QUICK_NAME
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.outcomes import baseline_values
@@ -193,10 +193,11 @@ def _beyond_the_data(study: Study) -> list[str]:
     """Return a line for each limit of a data set that is larger than the data set."""
     lines = []
     for group in study.groups:
-        data, dataset = study.points[group.points[0]].experiment.data, group.dataset
+        experiment, dataset = study.points[group.points[0]].experiment, group.dataset
+        data, is_quick = experiment.data, experiment.name.endswith(QUICK_NAME)
         held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
         for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
-            if limit > count and limit != QUICK[f"data.{field}"]:  # which nobody has set
+            if limit > count and not (is_quick and limit == QUICK[f"data.{field}"]):  # which nobody has set
                 lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
     return lines
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
-from mdfl_jax.contrib.adapters.lora import LowRank
+from mdfl_jax.contrib.adapters.lora import ADAPTERS, LowRank
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.section import Rule, Section, field, section
 
 
@@ -25,13 +27,24 @@ class AdaptersConfig(Section):
         return self.rank > 0
 
     def rules(self, whole: Any) -> Iterator[Rule]:
-        """Yield the rules: the leaves that are trained are named, and weights come from a file of tensors."""
+        """Yield the rules: the leaves that are trained are named, and so are the matrices."""
         used = self.in_use(whole)
         frozen = "patterns of the leaves that are trained, such as adapters/*: the others are frozen"
         yield "model.trainable", used and not whole.model.trainable, frozen
         yield "adapters.on", used and not self.on.strip(" ,"), "patterns of paths"
 
     def wrap_model(self, model: Any, whole: Any, settings: Any) -> Any:
-        """Return the model with adapters."""
+        """Return the model with adapters, some of which are trained.
+
+        Raises:
+          UserError: If the adapters do not fit the model, or if no B is trained: it would stay zero, and A with it.
+        """
         shown = settings.sample, settings.num_classes
-        return LowRank(model, *shown, self.rank, self.alpha, self.on, settings.per_position)
+        made = LowRank(model, *shown, self.rank, self.alpha, self.on, settings.per_position)
+        patterns = [pattern.strip() for pattern in whole.model.trainable.split(",")]
+        if not any(fnmatchcase(f"{ADAPTERS}/{path}/b", pattern) for path in made.layers for pattern in patterns):
+            must = (
+                f"it must match some of {ADAPTERS}/*/b with adapters.rank: they begin at zero, and no adapter would act"
+            )
+            raise UserError(f"model.trainable is {whole.model.trainable!r}; {must}")
+        return made

@@ -137,14 +137,18 @@ def _features_of(module: nn.Module) -> tuple[int, ...]:
 
 
 def _thin_layers(model: Any, shapes: Any, samples: Any) -> dict[str, tuple[int, ...]]:
-    """Return the axes of the outputs of each layer of `_features_of`, by the path of its kernel."""
+    """Return the axes of the outputs of each layer of `_features_of`, by the path of its kernel.
+
+    A layer that a loop of flax repeats sees a part of its kernel, and is left out.
+    """
+    whole = dict(zip(leaf_paths(shapes["params"]), (leaf.shape for leaf in jax.tree.leaves(shapes["params"]))))
     found: dict[str, tuple[int, ...]] = {}
 
     def watch(call: Callable[..., Any], args: Any, named: Any, context: Any) -> Any:
         outputs = call(*args, **named)
         if context.method_name == "__call__" and (features := _features_of(context.module)):
-            kernel = context.module.variables["params"]["kernel"]
-            found[_kernel(context.module)] = features if kernel.shape[-len(features) :] == features else ()
+            kernel, path = context.module.variables["params"]["kernel"], _kernel(context.module)
+            found[path] = features if kernel.shape == whole.get(path) else ()
         return outputs
 
     with nn.intercept_methods(watch):

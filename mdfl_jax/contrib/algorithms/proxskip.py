@@ -27,7 +27,10 @@ class ProxSkipNumbers(AlgorithmNumbers):
     """The numbers of ProxSkip."""
 
     exchange_probability: float = number(
-        0.5, "probability of an exchange in a round, p; the paper's best is 1 / sqrt(L / mu)", above=0, at_most=1
+        0.5,
+        "probability of an exchange in a round, p; with a server the best is 1 / sqrt(L / mu)",
+        above=0,
+        at_most=1,
     )
     laziness: float = number(
         0.5, "share of the identity in the weights; the paper's gamma tau / p is 1 - laziness", at_least=0, below=1

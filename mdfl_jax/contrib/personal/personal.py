@@ -71,7 +71,7 @@ class PersonalConfig(Section):
             ends = "constant or exponential unless algorithm.personal_steps and algorithm.local_steps are equal: a "
             ends += "cosine ends with the steps on the shared leaves"
             yield "algorithm.lr_schedule", whole.algorithm.lr_schedule == "cosine" and differ, ends
-        private = np.isfinite(whole.privacy.clip)
+        private = np.isfinite(whole.privacy.clip) if hasattr(whole, "privacy") else False  # that folder may be gone
         unknown = "0 with privacy.clip: the account does not know of the gradients of an evaluation"
         yield "personal.evaluate_after", self.in_use(whole) and private, unknown
 

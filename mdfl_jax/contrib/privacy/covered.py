@@ -28,8 +28,8 @@ PUBLIC = (LABELS, MOMENTS)
 """What all may be taken to know of the samples: how many of each label a client holds; the moments of all samples."""
 
 ONE_STEP_LATE = ("pame",)
-"""The algorithms whose messages of a round carry nothing of the gradients of this round."""
-PICKS = ("pame", "epidemic", "epidemic_oracle")
+"""The algorithms of which the account uses that messages carry nothing of the gradients of their round."""
+PICKS = ("pame", "epidemic", "epidemic_oracle", "proxskip")
 """The algorithms that do not send over all links, so that the network alone does not tell who has sent."""
 COVERED = (
     *("dpsgd", "pame", "local_only", "allreduce", "sgp", "dfedavgm", "gradient_tracking", "choco", "beer"),
@@ -44,7 +44,7 @@ SENT_ONCE = ("dpsgd", "pame", "local_only", "dfedavgm", "dfedsam", "sgp", "epide
 UPDATES = ("choco",)
 """Those of them that send updates of what all receivers hold; the others send models."""
 SENDS = {
-    **dict.fromkeys(HOPS, "two vectors a round"),
+    **dict.fromkeys((*HOPS, "gt_sarah", "dmgt_svrg"), "two vectors a round"),
     "squarm_sgd": "by its silence how far its model has moved",
     **dict.fromkeys(("adpsgd", "push", "push_pull", "osgp", "swift"), "models while the next one is computed"),
 }

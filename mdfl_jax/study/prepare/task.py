@@ -87,8 +87,8 @@ def loss_of(experiment: Experiment, dataset: Dataset) -> tuple[str, Any]:
     return name, numbers
 
 
-def build_model(experiment: Experiment, dataset: Dataset) -> tuple[Any, Any]:
-    """Build the model of a point for a data set: as clients have it, and as the model's factory has made it.
+def build_model(experiment: Experiment, dataset: Dataset) -> list[Any]:
+    """Build the model of a point for a data set: as its factory has made it, and after each section that wraps it.
 
     Raises:
       UserError: If the factory of the model returns nothing that is a model; the message names the user's file. If a
@@ -103,13 +103,14 @@ def build_model(experiment: Experiment, dataset: Dataset) -> tuple[Any, Any]:
     settings = ModelSettings(num_outputs, numbers, form, engine.remat, spec_of(dataset), per_position)
     made = make(settings)
     try:
-        plain = wrapped = client_model(made)
+        models = [client_model(made)]
     except UserError as error:
         place = "" if error.__cause__ else where(make).rpartition(": ")[0]
         raise UserError(f"{place}: {error}" if place else str(error)) from error.__cause__
     for each in sections_in(experiment):
-        wrapped = each.wrap_model(wrapped, experiment, settings)
-    return wrapped, plain
+        if type(each).wrap_model is not Section.wrap_model:
+            models.append(each.wrap_model(models[-1], experiment, settings))
+    return models
 
 
 def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparams, seeds: list[int]) -> None:
@@ -189,7 +190,7 @@ def build_task(
     adapted = [each for each in sections_in(experiment) if type(each).wrap_model is not Section.wrap_model]
     key = data.name, asked, id(dataset), (*of_model, *adapted), (*wrappers, clients, relays) if wrappers else ()
     if key not in of_study:
-        model = None if dataset is None else build_model(experiment, dataset)[0]
+        model = None if dataset is None else build_model(experiment, dataset)[-1]
         task = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
         for each in wrappers:
             task = each.wrap_task(task, experiment, dataset.num_strata if dataset is not None else 0)
@@ -238,7 +239,7 @@ class PretrainedFiles:
         file = experiment.model.pretrained
         if dataset is None or not file or names_saved(file):
             return None
-        wrapped, model = build_model(experiment, dataset)
+        model, *wrapped = build_model(experiment, dataset)
         shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *spec_of(dataset).shape)))
         weights = WEIGHTS[Path(file).suffix]
         if file not in self.read:
@@ -246,7 +247,8 @@ class PretrainedFiles:
                 self.read[file] = weights.read(file)
         with errors_about(f"model.pretrained: {file!r}"):
             tree, report = weights.match(self.read[file], shapes)
-        tree = tree if wrapped is model else wrapped.around(tree)
+        for each in wrapped:
+            tree = each.around(tree)
         return Pretrained(tree, file, report)
 
 

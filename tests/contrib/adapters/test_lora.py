@@ -148,12 +148,53 @@ def test_a_client_alone_takes_the_steps_of_plain_flax_and_optax(trainable):
         assert (np.abs(np.asarray(one) - start)).max() > 1e-3
 
 
-def test_a_mean_of_adapters_is_no_mean_of_products_but_for_a_common_factor():
-    """Averaging A and B (LoRA) misses the mean of A B; with A alike for all (FFA-LoRA) the mean of B gives it."""
-    a, b = (jax.random.normal(jax.random.key(k), shape) for k, shape in enumerate(((4, 6, 2), (4, 2, 5))))
-    products = (a @ b).mean(0)
-    assert np.abs(a.mean(0) @ b.mean(0) - products).max() > 0.5
-    np.testing.assert_allclose(a[0] @ b.mean(0), (a[:1] @ b).mean(0), atol=1e-5)
+def test_averaged_adapters_are_no_averaged_products_but_for_a_common_factor():
+    """A complete graph averages A and B (LoRA), which misses the mean of A B, or B alone (FFA-LoRA), which gives it."""
+    model, products = LowRank(Net(), SampleSpec((4, 4, 1)), 3, RANK, ALPHA), {}
+    for trainable in ("adapters/*", "adapters/*/b"):
+        task = classification(toy_dataset(), model, 3, "iid", trainable=trainable)
+        clients = task.partition(task.data, PartitionNumbers(), jax.random.key(7))
+        first = task.init(task.data, jax.random.key(1))
+        algorithm, hparams = ALGORITHMS["dpsgd"](Settings(num_local_steps=5)), numbers_of("dpsgd", lr=0.1)
+        state = algorithm.init(hparams, jax.tree.map(lambda p: jnp.stack([p] * 3), first))
+        context = RoundContext(jax.random.key(0), partial(task.gradient, task.data, clients))
+        found = {}
+        for name, links in (("own", Links(jnp.zeros((3, 3), bool), jnp.eye(3))), ("mean", complete(3))):
+            models = algorithm.params(algorithm.round(hparams, state, links, context)[0])
+            pair = find(joined_leaves(models, clients.frozen)["adapters"], "first/kernel")
+            found[name] = np.mean(pair["a"] @ pair["b"], axis=0)
+        products[trainable] = np.abs(found["mean"] - found["own"]).max() / np.abs(found["own"]).max()
+    assert products["adapters/*/b"] < 1e-5
+    assert products["adapters/*"] > 1e-3
+
+
+def complete(clients):
+    """Links over which all clients average."""
+    return Links(~jnp.eye(clients, dtype=bool), jnp.full((clients, clients), 1 / clients))
+
+
+class WithStatistics(nn.Module):
+    """A layer with batch statistics and dropout."""
+
+    @nn.compact
+    def __call__(self, x, train=False):
+        x = nn.BatchNorm(use_running_average=not train)(nn.Dense(6)(x.reshape(len(x), -1)))
+        return nn.Dense(3)(nn.Dropout(0.5, deterministic=not train)(x))
+
+
+def test_batch_statistics_dropout_and_given_weights_are_those_of_the_model():
+    model = LowRank(WithStatistics(), SampleSpec((4, 4, 1)), 3, RANK, ALPHA)
+    x, mask = jnp.ones((4, 4, 4, 1)), jnp.ones(4, bool)
+    variables = model.init(jax.random.key(0), x)
+    given = model.base.init(jax.random.key(5), x)
+    placed = joined_leaves(model.around(given), variables)
+    np.testing.assert_array_equal(model.apply(placed, x), model.base.apply(given, x))
+    rest = {"mutable": ["batch_stats"], "rngs": {"dropout": jax.random.key(2)}}
+    for one, other in zip(
+        *map(jax.tree.leaves, (model.apply(placed, x, mask, **rest), model.base.apply(given, x, mask, **rest)))
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert model.draws
 
 
 def test_what_is_frozen_is_no_parameter_of_a_client():
@@ -181,6 +222,8 @@ def test_what_is_frozen_is_no_parameter_of_a_client():
         ({"adapters.alpha": 0.0}, "adapters.alpha is 0.0; it must be greater than 0"),
         ({"model.trainable": "adapters/*/c"}, "'adapters/*/c' matches none of the leaves adapters/Dense_0/kernel/a, "),
         ({"adapters.rank": 0}, "'adapters/*' matches none of the leaves"),
+        ({"model.trainable": "adapters/*/a"}, "model.trainable is 'adapters/*/a'; it must match some of adapters/*/b"),
+        ({"model.trainable": "base/Dense_2/*"}, "it must match some of adapters/*/b with adapters.rank: they begin at"),
     ],
 )
 def test_mistakes_are_one_line(changes, line):
