@@ -167,8 +167,8 @@ class Section:
     def wrap_model(self, model: Any, whole: Any, settings: Any) -> Any:
         """Return the wrapped client model. It is called if the section is in use.
 
-        The wrapped model has a method ``around``: (variables of ``model``, None for those that are not drawn yet) -> its
-        own variables, with None for those that it adds. So weights from a file fit it.
+        The wrapped model has a method ``around``: (variables of ``model``, None for those that are not drawn yet) ->
+        its own variables, with None for those that it adds. So weights from a file fit it.
 
         Args:
           model: a client model (`mdfl_jax.models.adapters.client_model`).
