@@ -115,7 +115,9 @@ def _panel(study: Results, name: str) -> dict[str, Any]:
     with own_files.errors_in_one_line():
         chart = panel.chart(study)  # of a Matplotlib figure there is none
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
-        found |= dict.fromkeys(("data", "picture"))
+        found |= dict.fromkeys(("html", "data", "picture"))
+    if chart and chart.kind == "html":
+        return found | {"html": Markup(chart.data["html"])}
     if chart:
         return found | {"data": Markup(script_json(chart.data))}
     png = base64.b64encode(figures.png_of(study, name)).decode("ascii")

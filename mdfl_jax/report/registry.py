@@ -40,7 +40,7 @@ class Chart(NamedTuple):
 
     Attributes:
       kind: the name of the function that draws it: "plotly", or one that a script of `mdfl_jax/report/assets` registers
-        with `mdfl.register`.
+        with `mdfl.register`; or "html", a part of the page without a script, whose data are {"html": its text}.
       data: the input of this function, a tree of dictionaries, lists, texts, numbers and NumPy arrays. For "plotly" it
         has "traces" and "layout", as plotly.js takes them; colours and fonts of the page are added.
     """

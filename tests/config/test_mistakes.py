@@ -50,7 +50,7 @@ sweep=network.mobility=static; network.mobility=dcm => sweep: network.mobility i
 sweep=network.radius+network.radius=1+1 => sweep: network.radius is given twice
 sweep=network.num_mobile+network.radius=1 => takes 2 values tied by '+', not '1'
 sweep=network.num_mobile=1,9 => sweep, point 'num_mobile=9': network.num_mobile is 9; it must be at most
-sweep=seeds=1,2 => sweep: seeds cannot be an axis; known axes: algorithm.aggregation,
+sweep=seeds=1,2 => sweep: seeds cannot be an axis; known axes: adapters.alpha, adapters.on,
 & sweep=network.mobility=static,dcm
 baseline=network.mobility => baseline is 'network.mobility'; it must be of the form field=value
 baseline=seeds=3 => baseline: seeds cannot be an axis

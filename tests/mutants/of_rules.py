@@ -117,7 +117,6 @@ MUTANTS = [
     Mutant("contrib/theory/mixing.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "contrib/theory/test_mixing.py"),
     Mutant("contrib/theory/mixing.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "contrib/theory/test_mixing.py"),
     Mutant("contrib/theory/network.py", "mix * (1 - share)", "mix * share", "contrib/theory/test_network_theory.py"),
-    Mutant("contrib/theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "contrib/theory/test_walks.py"),
     Mutant("contrib/theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "contrib/theory/test_pame_theory.py"),
     # What a round costs.
     Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks/test_contact.py"),

@@ -202,7 +202,7 @@ FIXED = {"network.graph": "complete", "algorithm.name": "dpsgd"}
 @pytest.mark.parametrize("name", COVERED)
 def test_what_is_covered_asks_for_one_gradient_a_key_and_counts_all_of_them(name):
     steps = 1 if name in ("pame", "nids", "d2", "extra", "gradient_tracking", "choco", "beer", "dcd_psgd", "anq_nids",
-                          "qg_dsgdm", "qg_dsgdm_n") else 3  # fmt: skip
+                          "qg_dsgdm", "qg_dsgdm_n", "aug_dgm", "proxskip", "dlm") else 3  # fmt: skip
     changes = {"algorithm.name": name, "algorithm.local_steps": steps, "privacy.pairs": name != "allreduce"}
     found = study(**FIXED | changes)
     (group,), keys = found.groups, []
