@@ -45,6 +45,19 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
     sends one message a link, x - eta y. Later rounds send two, y and x - eta y. In a round without links both
     recursions run with W = I and nothing is sent.
     """
+    return track_gradients(settings, sends_newest=False)
+
+
+def track_gradients(settings: Settings, sends_newest: bool) -> Algorithm:
+    """Make an algorithm of gradient tracking.
+
+    Args:
+      settings: the rule of aggregation and the schedule of the learning rate.
+      sends_newest: whether clients average the estimates after the change of the gradients is added, and not before.
+    """
+
+    def add_change(estimate: jax.Array, gradient: jax.Array, before: jax.Array) -> jax.Array:
+        return estimate + gradient - before
 
     def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> TrackingState:
         nothing = jax.tree.map(jnp.zeros_like, client_params)
@@ -53,14 +66,19 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: AlgorithmNumbers, state: TrackingState, links: Links, context: RoundContext
     ) -> tuple[TrackingState, RoundStats]:
-        x = state.params
+        x, is_first = state.params, state.round == 0
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(context.gradient, hparams, step)(x, jax.random.fold_in(context.key, 0))
-        heard, of_tracked = settings.aggregate(hparams, links, state.tracked, context)  # all zeros in round 0
-        tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
+        if sends_newest:
+            planned = jax.tree.map(add_change, state.tracked, found, state.gradient)
+            received, of_tracked = settings.aggregate(hparams, links, planned, context)
+            tracked = jax.tree.map(lambda own, mixed: jnp.where(is_first, own, mixed), planned, received)
+        else:
+            received, of_tracked = settings.aggregate(hparams, links, state.tracked, context)  # all zeros in round 0
+            tracked = jax.tree.map(add_change, received, found, state.gradient)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
         params, of_params = settings.aggregate(hparams, links, stepped, context, which=1)
-        messages = messages_sent(links.adjacency, links.senders) * jnp.where(state.round == 0, 1, 2)
+        messages = messages_sent(links.adjacency, links.senders) * jnp.where(is_first, 1, 2)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=of_params.after(of_tracked))
         return TrackingState(params, tracked, found, state.round + 1), stats
 

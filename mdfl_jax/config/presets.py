@@ -33,7 +33,6 @@ SMOKE = {
 """The largest values at the scale ``smoke``."""
 QUICK = {"seeds": 1, "rounds": 20, "data.limit_train": 2000, "data.limit_test": 500, "data.validation": 200}
 """The largest values of a first look at any study (`quick`)."""
-QUICK_NAME = "_quick"  # the end of its name
 ALL_AT_0 = ("data.limit_train", "data.limit_test")
 _NAMES = ("name", "title")
 
@@ -90,7 +89,7 @@ def quick(config: ConfigDict) -> ConfigDict:
 
     if config.rounds > QUICK["rounds"]:
         config.eval_every = QUICK["rounds"] // 4
-    config.name, config.title = config.name + QUICK_NAME, f"{config.title} (quick)".strip()
+    config.name, config.title = f"{config.name}_quick", f"{config.title} (quick)".strip()
     if issubclass(MODELS.numbers(config.model.name), FloatModelNumbers | ImageModelNumbers):
         config.model.name = "linear"
     return shrink(config, QUICK)

@@ -99,11 +99,21 @@ def leaf_paths(tree: Any) -> list[str]:
     >>> leaf_paths({"Dense_0": {"bias": 1.0, "kernel": 2.0}})
     ['Dense_0/bias', 'Dense_0/kernel']
     """
-    return [_path(keys) for keys, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    return [path_of(keys) for keys, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def _path(keys: tuple[Any, ...]) -> str:
+def path_of(keys: tuple[Any, ...]) -> str:
+    """Return the path of a leaf from the keys that `jax.tree_util` gives it."""
     return jax.tree_util.keystr(keys, simple=True, separator="/")
+
+
+def patterns_in(text: str) -> list[str]:
+    """Return the patterns of a text that separates them by commas.
+
+    >>> patterns_in("*/kernel, head/*,")
+    ['*/kernel', 'head/*']
+    """
+    return [pattern.strip() for pattern in text.split(",") if pattern.strip()]
 
 
 def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: bool = True) -> Any:
@@ -121,12 +131,12 @@ def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: 
     >>> chosen_leaves({"Dense_0": {"bias": 1.0, "kernel": 2.0}}, "*/bias")
     {'Dense_0': {'bias': 1.0, 'kernel': None}}
     """
-    listed = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()] or ["*"]
+    listed = patterns_in(patterns) or ["*"]
     paths = leaf_paths(tree)
     for pattern in listed:
         if not any(fnmatchcase(path, pattern) for path in paths):
             raise UserError(f"{field} is {patterns!r}; {pattern!r} matches none of the leaves {', '.join(paths)}")
-    matches = lambda keys: any(fnmatchcase(_path(keys), pattern) for pattern in listed)  # noqa: E731
+    matches = lambda keys: any(fnmatchcase(path_of(keys), pattern) for pattern in listed)  # noqa: E731
     return jax.tree_util.tree_map_with_path(lambda keys, leaf: leaf if matches(keys) == inside else None, tree)
 
 

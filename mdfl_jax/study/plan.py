@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import config_notes, parse_save, told_idle
-from mdfl_jax.config.presets import QUICK, QUICK_NAME
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.outcomes import baseline_values
@@ -80,7 +79,7 @@ def noted(study: Study, given: Collection[str] | None = None) -> list[str]:
             outnumbered(one),
             *graph_notes(one),
         ]
-    lines += [*_never_carried(study), *_targets(study), *_beyond_the_data(study)]
+    lines += [*_never_carried(study), *_targets(study), *_beyond_the_data(study, given)]
     lines += [*study.traces, *_absent(study), *study.pretrained]
     return list(filter(None, dict.fromkeys(lines)))
 
@@ -189,15 +188,15 @@ def _targets(study: Study) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _beyond_the_data(study: Study) -> list[str]:
-    """Return a line for each limit of a data set that is larger than the data set."""
+def _beyond_the_data(study: Study, given: Collection[str] | None) -> list[str]:
+    """Return a line for each limit of a data set that the user has set and that is larger than the data set."""
     lines = []
     for group in study.groups:
         experiment, dataset = study.points[group.points[0]].experiment, group.dataset
-        data, is_quick = experiment.data, experiment.name.endswith(QUICK_NAME)
+        data = experiment.data
         held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
         for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
-            if limit > count and not (is_quick and limit == QUICK[f"data.{field}"]):  # which nobody has set
+            if limit > count and (given is None or f"data.{field}" in given):
                 lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
     return lines
 

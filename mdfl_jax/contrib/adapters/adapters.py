@@ -1,13 +1,14 @@
 """The section `adapters`: a model whose clients train low-rank products beside its matrices."""
 
+import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from mdfl_jax.contrib.adapters.lora import ADAPTERS, LowRank
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.section import Rule, Section, field, section
+from mdfl_jax.core.trees import patterns_in
 
 
 @section("adapters", order=94, switch="rank")
@@ -41,8 +42,8 @@ class AdaptersConfig(Section):
         """
         shown = settings.sample, settings.num_classes
         made = LowRank(model, *shown, self.rank, self.alpha, self.on, settings.per_position)
-        patterns = [pattern.strip() for pattern in whole.model.trainable.split(",")]
-        if not any(fnmatchcase(f"{ADAPTERS}/{path}/b", pattern) for path in made.layers for pattern in patterns):
+        ends, patterns = [f"{ADAPTERS}/{path}/b" for path in made.layers], patterns_in(whole.model.trainable)
+        if not any(fnmatch.filter(ends, pattern) for pattern in patterns):
             must = (
                 f"it must match some of {ADAPTERS}/*/b with adapters.rank: they begin at zero, and no adapter would act"
             )

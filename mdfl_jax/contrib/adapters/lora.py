@@ -10,7 +10,6 @@ that a frozen W is stored once for all clients. In other layers the sum is made 
 
 import math
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from functools import reduce
 from operator import getitem
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ import jax.numpy as jnp
 from flax.traverse_util import unflatten_dict
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.trees import leaf_paths
+from mdfl_jax.core.trees import chosen_leaves, leaf_paths, path_of
 from mdfl_jax.models.adapters import ClientModel, client_model, draws, variables_of, with_stream
 from mdfl_jax.models.model import SampleSpec
 
@@ -98,7 +97,7 @@ class LowRank(ClientModel):
         whole = {path: pair for path, pair in adapters.items() if not self.layers[path].is_thin}
 
         def summed(path: tuple[Any, ...], w: jax.Array) -> jax.Array:
-            pair = whole.get(jax.tree_util.keystr(path, simple=True, separator="/"))
+            pair = whole.get(path_of(path))
             return w if pair is None else w + self.scale * jnp.tensordot(pair["a"], pair["b"], 1).astype(w.dtype)
 
         def add(call: Callable[..., Any], args: Any, named: Any, context: Any) -> Any:
@@ -158,21 +157,16 @@ def _thin_layers(model: Any, shapes: Any, samples: Any) -> dict[str, tuple[int, 
 
 def _layers(params: Any, thin: Mapping[str, tuple[int, ...]], rank: int, on: str) -> dict[str, Layer]:
     """Return the layers that get an adapter, by the path of the kernel."""
-    shapes = dict(zip(leaf_paths(params), (leaf.shape for leaf in jax.tree.leaves(params))))
+    chosen = chosen_leaves(params, on, "adapters.on")
     found = {}
-    for pattern in filter(None, map(str.strip, on.split(","))):
-        paths = [path for path in shapes if fnmatchcase(path, pattern)]
-        if not paths:
-            raise UserError(f"adapters.on is {on!r}; {pattern!r} matches none of the leaves {', '.join(shapes)}")
-        for path in paths:
-            shape = shapes[path]
-            axes = len(thin[path]) if path in thin else 1
-            inputs, outputs = shape[:-axes], shape[-axes:]
-            if not inputs:
-                raise UserError(f"adapters.on is {on!r}; it must match matrices, and {path} is of shape {list(shape)}")
-            most = min(math.prod(inputs), math.prod(outputs))
-            if rank > most:
-                why = f"the rank of {path}; adapters.on may leave it out"
-                raise UserError(f"adapters.rank is {rank}; it must be at most {most}, {why}")
-            found[path] = Layer(inputs, outputs, path in thin)
+    for path, shape in zip(leaf_paths(chosen), (leaf.shape for leaf in jax.tree.leaves(chosen))):
+        axes = len(thin[path]) if path in thin else 1
+        inputs, outputs = shape[:-axes], shape[-axes:]
+        if not inputs:
+            raise UserError(f"adapters.on is {on!r}; it must match matrices, and {path} is of shape {list(shape)}")
+        most = min(math.prod(inputs), math.prod(outputs))
+        if rank > most:
+            why = f"the rank of {path}; adapters.on may leave it out"
+            raise UserError(f"adapters.rank is {rank}; it must be at most {most}, {why}")
+        found[path] = Layer(inputs, outputs, path in thin)
     return found

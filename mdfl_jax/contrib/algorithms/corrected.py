@@ -1,4 +1,6 @@
-"""Shared parts of NIDS, EXTRA and D2, which correct the gradient steps of D-PSGD by the previous round's step.
+"""Shared parts of algorithms that correct the gradient steps of D-PSGD: NIDS, EXTRA, D2; K-GT, LED, ProxSkip.
+
+NIDS, EXTRA and D2 correct a step by that of the previous round (`corrected`).
 
 With eta the step size and g^k the gradients at x^k, every round adds to a model the difference eta g^k - eta g^(k-1),
 and not the whole step eta g^k. At a common minimiser of the mean of all objectives the clients' gradients do not
@@ -13,7 +15,8 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waiting
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, Report, RoundContext, RoundStats, Traits
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, Report, RoundContext, RoundStats, Traits
 
 
 class CorrectedState(NamedTuple):
@@ -87,6 +90,32 @@ def corrected(settings: Settings, move: _Move, needs: Iterable[str]) -> Algorith
 def extrapolated(state: CorrectedState, descent: ClientParams) -> ClientParams:
     """Return 2 x^k - x^(k-1) - (eta g^k - eta g^(k-1)), [N, ...]; in round 0 this is x^0 - eta g^0."""
     return jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), state.params, state.before, descent, state.descent)
+
+
+class CorrectionState(NamedTuple):
+    """The models x [N, ...], the corrections [N, ...], whose sum over clients is zero, and the rounds so far."""
+
+    params: ClientParams
+    correction: ClientParams
+    round: jax.Array
+
+
+def with_corrections(
+    do_round: Callable[..., tuple[CorrectionState, RoundStats]], metrics: tuple[Metric, ...] = ()
+) -> Algorithm:
+    """Make an algorithm of a round whose corrections begin at zero.
+
+    Args:
+      do_round: (hparams, state, links, context) -> (state, RoundStats).
+      metrics: the metrics of the algorithm.
+    """
+
+    def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> CorrectionState:
+        return CorrectionState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
+
+    needs = frozenset({"adjacency", "mix", SYMMETRIC})
+    params = lambda state: state.params  # noqa: E731
+    return Algorithm(needs, init, do_round, params, metrics=metrics, traits=Traits(double_dense_bits))
 
 
 def lazier(links: Links, share: Any) -> Links:

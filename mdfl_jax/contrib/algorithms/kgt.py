@@ -1,24 +1,15 @@
 """K-GT: local steps along corrected gradients, where the corrections track the mean gradient by gossip."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, local_work, recursion_step
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.contrib.algorithms.corrected import CorrectionState, with_corrections
+from mdfl_jax.core.message_bits import count_bits, dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats, Traits
-
-
-class KGTState(NamedTuple):
-    """The models x [N, ...], the corrections c [N, ...], whose sum over clients is zero, and the rounds so far."""
-
-    params: ClientParams
-    correction: ClientParams
-    round: jax.Array
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 
 
 class KGTNumbers(AlgorithmNumbers):
@@ -45,12 +36,9 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
     first one. Every round sends two messages a link, z and x. In a round without links W = I.
     """
 
-    def init(hparams: KGTNumbers, client_params: ClientParams) -> KGTState:
-        return KGTState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
-
     def do_round(
-        hparams: KGTNumbers, state: KGTState, links: Links, context: RoundContext
-    ) -> tuple[KGTState, RoundStats]:
+        hparams: KGTNumbers, state: CorrectionState, links: Links, context: RoundContext
+    ) -> tuple[CorrectionState, RoundStats]:
         x, work = state.params, local_work(settings, hparams, state.params, context)
         judging = settings.judging(context)
         eta = recursion_step(settings, hparams, state.round * work.num_steps)
@@ -76,7 +64,6 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
         params, of_models = settings.aggregate(hparams, links, ends, judging, which=1)
         messages = 2 * messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=of_models.after(of_steps))
-        return KGTState(params, correction, state.round + 1), stats
+        return CorrectionState(params, correction, state.round + 1), stats
 
-    needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))
+    return with_corrections(do_round)

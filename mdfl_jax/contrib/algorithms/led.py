@@ -1,25 +1,15 @@
 """LED, local exact diffusion: local steps whose correction remembers what averaging has taken from each client."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, local_work, recursion_step
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.contrib.algorithms.corrected import lazier
-from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.contrib.algorithms.corrected import CorrectionState, lazier, with_corrections
+from mdfl_jax.core.message_bits import count_bits, dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats, Traits
-
-
-class LEDState(NamedTuple):
-    """The models x [N, ...], the corrections y [N, ...], whose sum over clients is zero, and the rounds so far."""
-
-    params: ClientParams
-    correction: ClientParams
-    round: jax.Array
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 
 
 class LEDNumbers(AlgorithmNumbers):
@@ -51,12 +41,9 @@ def led(settings: Settings = Settings()) -> Algorithm:
     do not change; over others the sum of all y is still zero.
     """
 
-    def init(hparams: LEDNumbers, client_params: ClientParams) -> LEDState:
-        return LEDState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
-
     def do_round(
-        hparams: LEDNumbers, state: LEDState, links: Links, context: RoundContext
-    ) -> tuple[LEDState, RoundStats]:
+        hparams: LEDNumbers, state: CorrectionState, links: Links, context: RoundContext
+    ) -> tuple[CorrectionState, RoundStats]:
         x, work = state.params, local_work(settings, hparams, state.params, context)
         eta = recursion_step(settings, hparams, state.round * work.num_steps)
         taken = jnp.broadcast_to(jnp.asarray(work.steps_of_each), links.adjacency.shape[:1])
@@ -76,7 +63,6 @@ def led(settings: Settings = Settings()) -> Algorithm:
         correction = each(summed, lambda y, phi, x: y, state.correction, phi, params)
         messages = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=report)
-        return LEDState(params, correction, state.round + 1), stats
+        return CorrectionState(params, correction, state.round + 1), stats
 
-    needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))
+    return with_corrections(do_round)

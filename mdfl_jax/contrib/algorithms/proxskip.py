@@ -1,26 +1,16 @@
 """ProxSkip in its decentralized form: corrected gradient steps, with an exchange where a common coin says so."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
-from mdfl_jax.contrib.algorithms.corrected import lazier
-from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.contrib.algorithms.corrected import CorrectionState, lazier, with_corrections
+from mdfl_jax.core.message_bits import count_bits, dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
+from mdfl_jax.core.types import Algorithm, Links, RoundContext, RoundStats
 from mdfl_jax.metrics.values import HEARD
-
-
-class ProxSkipState(NamedTuple):
-    """The models x [N, ...], the corrections y [N, ...], whose sum over clients is zero, and the rounds so far."""
-
-    params: ClientParams
-    correction: ClientParams
-    round: jax.Array
 
 
 class ProxSkipNumbers(AlgorithmNumbers):
@@ -56,12 +46,9 @@ def proxskip(settings: Settings = Settings()) -> Algorithm:
     without links is one without an exchange.
     """
 
-    def init(hparams: ProxSkipNumbers, client_params: ClientParams) -> ProxSkipState:
-        return ProxSkipState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
-
     def do_round(
-        hparams: ProxSkipNumbers, state: ProxSkipState, links: Links, context: RoundContext
-    ) -> tuple[ProxSkipState, RoundStats]:
+        hparams: ProxSkipNumbers, state: CorrectionState, links: Links, context: RoundContext
+    ) -> tuple[CorrectionState, RoundStats]:
         step = recursion_step(settings, hparams, state.round)
         key = jax.random.fold_in(context.key, 0)
         loss, found = decayed_gradient(context.gradient, hparams, step)(state.params, key)
@@ -75,13 +62,6 @@ def proxskip(settings: Settings = Settings()) -> Algorithm:
         messages = messages_sent(used.adjacency, links.senders)
         bits = count_bits(messages, dense_bits(params))
         stats = RoundStats(loss, messages, bits, heard=used, report=report)
-        return ProxSkipState(params, correction, state.round + 1), stats
+        return CorrectionState(params, correction, state.round + 1), stats
 
-    return Algorithm(
-        frozenset({"adjacency", "mix", SYMMETRIC}),
-        init,
-        do_round,
-        lambda state: state.params,
-        metrics=(HEARD,),
-        traits=Traits(double_dense_bits),
-    )
+    return with_corrections(do_round, metrics=(HEARD,))

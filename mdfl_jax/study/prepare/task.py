@@ -107,10 +107,14 @@ def build_model(experiment: Experiment, dataset: Dataset) -> list[Any]:
     except UserError as error:
         place = "" if error.__cause__ else where(make).rpartition(": ")[0]
         raise UserError(f"{place}: {error}" if place else str(error)) from error.__cause__
-    for each in sections_in(experiment):
-        if type(each).wrap_model is not Section.wrap_model:
-            models.append(each.wrap_model(models[-1], experiment, settings))
+    for each in _model_wrappers(experiment):
+        models.append(each.wrap_model(models[-1], experiment, settings))
     return models
+
+
+def _model_wrappers(experiment: Experiment) -> list[Section]:
+    """Return the sections in use that wrap the model."""
+    return [each for each in sections_in(experiment) if type(each).wrap_model is not Section.wrap_model]
 
 
 def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparams, seeds: list[int]) -> None:
@@ -187,8 +191,13 @@ def build_task(
     )
     of_study = made if made is not None and pretrained is None else {}
     of_model = experiment.model, engine.convolution, engine.remat
-    adapted = [each for each in sections_in(experiment) if type(each).wrap_model is not Section.wrap_model]
-    key = data.name, asked, id(dataset), (*of_model, *adapted), (*wrappers, clients, relays) if wrappers else ()
+    key = (
+        data.name,
+        asked,
+        id(dataset),
+        (*of_model, *_model_wrappers(experiment)),
+        (*wrappers, clients, relays) if wrappers else (),
+    )
     if key not in of_study:
         model = None if dataset is None else build_model(experiment, dataset)[-1]
         task = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
@@ -262,6 +271,7 @@ class Start(NamedTuple):
       model: The shapes of one model, a tree of `jax.ShapeDtypeStruct`.
       clients: "own": each client starts from its own model; "mean": all start from the global model of the file, or
         from the mean of its models if it has none.
+      frozen: Whether the model has leaves that are not trained, which no checkpoint has.
     """
 
     given: str
@@ -269,6 +279,7 @@ class Start(NamedTuple):
     headers: dict[int, Header]
     model: Any
     clients: str
+    frozen: bool = False
 
     def models(self, seed: int) -> Any:
         """Read the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
@@ -289,7 +300,7 @@ class Start(NamedTuple):
         seeds = f"all seeds start from those of seed {first.seed}" if one else "each seed starts from those of its own"
         return (
             f"model.pretrained {self.given!r}: models of the study {first.name!r}, point {first.point!r}, after "
-            f"{after}; {seeds}, {who}"
+            f"{after}; {seeds}, {who}{'; each seed draws the leaves that are not trained' if self.frozen else ''}"
         )
 
 
@@ -317,7 +328,7 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
             header, shapes = header_of(path)
             _check(path, shapes, experiment, model)
             headers |= {seed: header for seed, file in files.items() if file == path}
-    return Start(text, files, headers, model, clients)
+    return Start(text, files, headers, model, clients, bool(experiment.model.trainable))
 
 
 def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int, Path]:
