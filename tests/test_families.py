@@ -82,7 +82,7 @@ mdfl_jax.run(small, workdir="study", progress=False)
 for changed, missing in (
     ({"algorithm.name": "swift"}, "algorithms, mdfl_jax.contrib.personal"),
     ({"network.mobility": "patrol"}, "mobility, mdfl_jax.contrib.strategies"),
-    ({"algorithm.aggregation": "krum"}, "robust.rules"),
+    ({"algorithm.aggregation": "krum"}, "robust.rules, mdfl_jax.contrib.personal"),
     ({"loggers": "wandb"}, "loggers"),
 ):
     try:

@@ -79,7 +79,9 @@ class RuleTraits(NamedTuple):
 
 Aggregation = Callable[[Heard], ClientParams | Exchanged]
 HOMES = ("mdfl_jax.exchange", "mdfl_jax.exchange.rules")
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits(), contrib="robust.rules")
+AGGREGATIONS: Registry[Aggregation] = Registry(
+    "aggregation", home=HOMES, traits=RuleTraits(), contrib=("robust.rules", "personal")
+)
 
 
 @AGGREGATIONS.register(

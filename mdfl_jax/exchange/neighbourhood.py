@@ -19,7 +19,7 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import caller
 from mdfl_jax.core.sharding import by_rows, take_steps
 from mdfl_jax.core.trees import ravel, where_rows
-from mdfl_jax.core.types import Algorithm, Exchanged, Links, Report, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
 from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screened
 
@@ -253,28 +253,41 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
     return by_rows(of_rows, (heard.own, heard.lies, links_of, rest), whole)
 
 
-def losses_of(heard: Heard) -> jax.Array:
-    """Return the losses on each client's own minibatch of the models that it receives and of its own: [N, K].
+def loss_of(heard: Heard) -> Callable[[ClientParams], jax.Array]:
+    """Return the function (models [N, ...]) -> [N], the loss of each model on its client's own minibatch.
 
-    The losses are NaN for a client without samples. Without a context all losses are zero.
+    The loss is NaN for a client without samples. Without a context all losses are zero.
     """
-    links, senders, context = heard.links, heard.links.senders, heard.context
-    mine = senders.own(links.adjacency.shape[0])
-    nothing = jnp.zeros(mine.shape)
+    context = heard.context
     if context is None or context.loss is None:
-        return nothing
+        return lambda models: jnp.zeros(heard.links.num_clients)
     batch = {"batch": context.judged_on()} if context.judged_on else {}
-    loss = functools.partial(context.loss, **batch)
+    return functools.partial(context.loss, **batch)
 
-    def at_place(found: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
-        ids = k if senders.ids is None else senders.ids[:, k]
-        models = jax.tree.map(lambda x: jnp.broadcast_to(x[ids], x.shape), heard.sent)
-        if heard.liars is not None:
-            models = where_rows(heard.liars[:, k], heard.lies, models)
-        judged = where_rows(mine[:, k], heard.own, models)
-        return found.at[:, k].set(loss(judged)), k
 
-    return take_steps(at_place, nothing, mine.shape[1])[0]
+def received_in(heard: Heard, slot: jax.Array) -> ClientParams:
+    """Return the model that each client receives in a neighbour slot, [N, ...]; its own model in its own slot.
+
+    Args:
+      heard: what the clients receive.
+      slot: the slot of all clients, [] int32, or of each, [N] int32.
+    """
+    senders, clients = heard.links.senders, jnp.arange(heard.links.num_clients)
+    ids = slot if senders.ids is None else senders.ids[clients, slot]
+    models = jax.tree.map(lambda x: jnp.broadcast_to(x[ids], x.shape), heard.sent)
+    if heard.liars is not None:
+        models = where_rows(heard.liars[clients, slot], heard.lies, models)
+    return where_rows(senders.own(heard.links.num_clients)[clients, slot], heard.own, models)
+
+
+def losses_of(heard: Heard) -> jax.Array:
+    """Return the losses, by `loss_of`, of the models that each client receives and of its own: [N, K]."""
+    loss = loss_of(heard)
+
+    def at_slot(found: jax.Array, slot: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return found.at[:, slot].set(loss(received_in(heard, slot))), slot
+
+    return take_steps(at_slot, jnp.zeros(heard.links.adjacency.shape), heard.links.adjacency.shape[1])[0]
 
 
 @functools.cache

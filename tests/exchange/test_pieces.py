@@ -22,6 +22,7 @@ NUMBERS = {
     **{"max_attackers": 1, "trim": 0.3, "weiszfeld_steps": 8, "least_distance": 1e-6, "max_norm": 0.9},
     **{"clip_radius": 1.5, "own_weight": 0.25, "benign_share": 0.6, "closeness": 1.2, "tightening": 0.7},
     **{"first_trust": 0.5, "trust_rate": 0.4, "forgetting": 0.1, "least_trust": 0.45},
+    **{"attention": 3.0, "most_models": 3},
 }
 RNG = np.random.default_rng(7)
 MODELS = RNG.normal(size=(N, D)) * np.where(np.arange(N) == 4, 20, 1)[:, None]

@@ -2,16 +2,17 @@
 
 A rule sees one client: its own model, those that it hears by sender, its weights. It returns the next model and the
 senders whose models it used. Yin 2018 and Fang 2022 (median, trimmed means), Blanchard 2017 (Krum), Pillutla 2022,
-He 2022 (clipping), Allouah 2023 (nearest-neighbour mixing), Guo 2022 (UBAR), Fang 2024 (BALANCE), Sun 2019.
+He 2022 (clipping), Allouah 2023 (nearest-neighbour mixing), Guo 2022 (UBAR), Fang 2024 (BALANCE), Sun 2019,
+Huang 2021 (FedAMP), Kharrat 2025 (DPFL).
 """
 
 import math
 
 import numpy as np
 
-JUDGES = ("reputation", "ubar")
+JUDGES = ("reputation", "ubar", "dpfl")
 WEIGHING = ("mean", "norm_clipping", "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping", "reputation")
-MEASURED = ("krum", "multi_krum", "ubar", "balance", "reputation")  # rules that reject models
+MEASURED = ("krum", "multi_krum", "ubar", "balance", "reputation", "dpfl")  # rules that reject models
 
 
 class Near:
@@ -205,10 +206,33 @@ def reputation(near):
     return model, used
 
 
+def fedamp(near):
+    """HeurFedAMP: the received models, weighed by the exponential of their cosine to the own one."""
+    if not near.heard:
+        return near.own
+    cosine = lambda x: x @ near.own / (np.linalg.norm(x) * np.linalg.norm(near.own) or 1)  # noqa: E731
+    shares = {j: math.exp(near.c["algorithm.attention"] * cosine(x)) for j, x in near.heard.items()}
+    mean = sum(shares[j] * x for j, x in near.heard.items()) / sum(shares.values())
+    return near.c["algorithm.own_weight"] * near.own + (1 - near.c["algorithm.own_weight"]) * mean
+
+
+def dpfl(near):
+    """The own model and up to B - 1 others, each the best for the average on the own samples while it is no worse."""
+    chosen, least = [], near.loss(near.own)
+    mean = lambda more: np.mean([near.own, *(near.heard[j] for j in (*chosen, *more))], axis=0)  # noqa: E731
+    while len(chosen) + 1 < near.c["algorithm.most_models"] and len(chosen) < len(near.heard):
+        losses = {j: near.loss(mean([j])) for j in sorted(near.heard) if j not in chosen}
+        best = min(losses, key=losses.get)
+        if not losses[best] <= least:
+            break
+        chosen, least = [*chosen, best], losses[best]
+    return mean([]), set(chosen)
+
+
 RULES = {
     rule.__name__: rule
     for rule in (median, trimmed_mean, trimmed_mean_of_all, trimmed_share, geometric_median, krum, multi_krum,
                  norm_clipping, clipped_gossip, clipped_gossip_adaptive, self_centred_clipping, ubar, balance,
-                 reputation)
+                 reputation, fedamp, dpfl)
 }  # fmt: skip
 RULES |= {f"nnm_{rule.__name__}": nearest_first(rule) for rule in (median, trimmed_mean, geometric_median, krum)}

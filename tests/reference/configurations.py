@@ -27,7 +27,8 @@ OTHERS = ("sgp", "osgp", "pame", "allreduce", "local_only", "server_fedavg")
 ALGORITHMS = (*WHOLE, *COMPRESS, *SERVER, *OTHERS)
 RULES = ("median", "trimmed_mean", "trimmed_share", "geometric_median", "krum", "multi_krum", "norm_clipping",
          "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping", "ubar", "balance", "reputation",
-         "nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum", "trimmed_mean_of_all")  # fmt: skip
+         "nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum", "trimmed_mean_of_all",
+         "fedamp", "dpfl")  # fmt: skip
 COMPRESSORS = ("identity", "random_k", "top_k", "sign", "qsgd", "anq", "gaussian_noise")
 ATTACKS = ("sign_flip", "scaled", "constant", "zero", "gaussian", "mimic", "replay", "a_little_is_enough",
            "inner_product", "dissensus", "label_flip", "label_flip_pair", "backdoor")  # fmt: skip
@@ -248,6 +249,7 @@ OWN = {  # numbers that make a member act within a few rounds
     "balance": {"algorithm.closeness": 1.5},
     "clipped_gossip": {"algorithm.clip_radius": 0.2},
     "norm_clipping": {"algorithm.max_norm": 1.05},
+    "dpfl": {"algorithm.most_models": 3},
     "reputation": {"algorithm.first_trust": 0.4, "algorithm.trust_rate": 0.5},
     "epidemic": {"algorithm.num_peers": 2},
     "epidemic_oracle": {"algorithm.num_peers": 2},
@@ -275,7 +277,7 @@ ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", "dlm", *COMPRESS)
-JUDGING, AWAY, CLOCKS = ("reputation", "ubar"), ("markov", "table"), ("at once", "in contact")
+JUDGING, AWAY, CLOCKS = ("reputation", "ubar", "dpfl"), ("markov", "table"), ("at once", "in contact")
 TOGETHER = (  # what reads or holds the state of others, where most faults were: most draws have one of these, in turn
     {"problem": ("softmax", "skewed"), "algorithm": ("adpsgd", "push", "push_pull"), "aggregation": ("reputation",),
      "clock": CLOCKS, "attack": ("sign_flip", "scaled", "constant")},

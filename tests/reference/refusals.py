@@ -6,6 +6,7 @@ A row says of a configuration (values by path; what is missing has its default) 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.reference.aggregation import JUDGES
 from tests.reference.configurations import ALTERNATING, COMPRESS, FIXED, PERSONAL, RELAYS, SERVER, WHOLE
 
 SYMMETRIC = (*FIXED, "nids", "gradient_tracking", "kgt", "dmgt_svrg", "swift", "aug_dgm", "led", "proxskip", "dinno",
@@ -177,7 +178,7 @@ TABLE = [
              "proxskip", "dlm", "dinno"), "they tell more"),
     Refusal("private gradients", "epochs", lambda c: private(c) and value(c, "algorithm.local_epochs", 0),
             "minibatches are drawn by chance"),
-    Refusal("private gradients", "rules that judge by losses", lambda c: private(c) and rule(c) in ("reputation", "ubar"),
+    Refusal("private gradients", "rules that judge by losses", lambda c: private(c) and rule(c) in JUDGES,
             "losses have no noise"),
     Refusal("private gradients", "regressions that draw their data", lambda c: private(c) and c["data.name"] != "small",
             "the seed draws the samples"),
