@@ -12,6 +12,7 @@ import numpy as np
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.section import Section, field, section
 from mdfl_jax.core.types import FIXED
+from mdfl_jax.exchange.active import leave_out
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 
@@ -42,8 +43,7 @@ class SleepConfig(Section):
         def step(params, key, round_index, state, clients):
             inner, links = network.step(params.inner, key, round_index, state.inner, clients)
             awake = (round_index + jnp.arange(network.num_clients)) % params.own != 0
-            active = awake if links.active is None else awake & links.active
-            return Sleep(inner, awake), links._replace(active=active)  # their links are cut for it
+            return Sleep(inner, awake), leave_out(links, ~awake)
 
         return wrap(network, init=init, step=step, gives=network.gives - {FIXED}, metrics=(AWAKE,))
 

@@ -145,8 +145,9 @@ class Links(NamedTuple):
       mix: [N, K] float mixing matrix; its rows sum to one.
       senders: the clients in the K slots.
       active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
-        client keeps its state and neither computes nor sends. The engine removes its links. A network whose active
-        clients change must not promise `FIXED`.
+        client keeps its state and neither computes nor sends. A wrapper calls
+        `mdfl_jax.exchange.active.leave_out`, which also removes their links. A network whose active clients
+        change must not promise `FIXED`.
       partner: [N] int32 the only neighbour of each client, or the client itself if it has none; None unless links are
         disjoint pairs.
       server: the meetings with the server; None: there is no server.

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import everywhere, stacked
 from mdfl_jax.core.trees import rows_like, where_rows
 from mdfl_jax.core.types import Algorithm, Channel, Extra, Gradient, Links, Meetings, RoundContext, RoundStats
@@ -48,10 +49,25 @@ def links_of_active(links: Links) -> Links:
 
     The weights of removed links go to the receivers' own models. So the rows of the mixing matrix still sum to one, and
     a symmetric matrix stays symmetric. Clients whose work continues (`Finishing`) stay in range.
+
+    Raises:
+      UserError: if the meetings with the server are known, which a client would miss.
     """
     if links.active is None:
         return links
+    if links.server is not None and links.server.last is not None:
+        raise UserError("a wrapper leaves clients out of rounds, but server.pattern says whom the server meets in them")
     return everywhere(functools.partial(links_among, stay=links.get(Finishing) is not None), links, links.active)
+
+
+def leave_out(links: Links, others: jax.Array) -> Links:
+    """Return the links of a round in which some clients, [N] bool, take no part, besides those that already take none.
+
+    A wrapper calls this and does not set `Links.active` itself, since wrappers around it read the links, too.
+    """
+    there = ~others
+    among = links_among(links, there)
+    return among._replace(active=there if links.active is None else there & links.active)
 
 
 def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:

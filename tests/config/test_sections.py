@@ -1,6 +1,7 @@
 """A section that lies in one file: its fields, rules, numbers and wrapper are found, and only where it is in use."""
 
 import contextlib
+import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,10 +178,42 @@ def test_points_on_both_sides_of_a_section_have_programs_of_their_own(sweep, pro
     assert len(group_points(points(made(sweep=sweep, cost__joules_per_sample="1")))) == programs
 
 
+def sleeping(folder):
+    """The example of a wrapper, imported anew: what it registers is gone after a test."""
+    copied = shutil.copy(Path(__file__).parents[2] / "examples" / "sleeping.py", folder)
+    import_file(str(copied))
+
+
 def test_a_wrapper_of_one_file_has_its_field_its_check_and_its_metric(tmp_path):
-    import_file(str(Path(__file__).parents[2] / "examples" / "sleeping.py"))
+    sleeping(tmp_path)
     with pytest.raises(UserError, match=r"^sleep\.every is 1; it must be 0 or at least 2: "):
         made(sleep__every="1")
-    summary = run_study(make_study(with_fields(tiny_config(), SHORT | {"sweep": "sleep.every=2,4"})), tmp_path)
+    wanted = with_fields(tiny_config(), SHORT | {"sweep": "sleep.every=2,4"})
+    summary = run_study(make_study(wanted), tmp_path / "study")
     awake = [point["awake"]["mean"] for point in summary["points"]]  # of 6 clients 1, 3, 5, or 1, 5, sleep in round 3
     np.testing.assert_allclose(awake, [3 / 6, 4 / 6])
+
+
+def test_clients_left_out_by_an_own_wrapper_are_as_those_that_are_away(tmp_path):
+    """Wrappers around it, here picks of neighbours and attackers, read links in which no sleeper is."""
+    sleeping(tmp_path)
+    rows = [f"{client},{t},{t + 1}" for client in range(6) for t in range(8) if (t + client) % 2]
+    (tmp_path / "stays.csv").write_text("\n".join(["client,from,to", *rows]))
+    together = {"algorithm.participation": "0.5", "attack.name": "sign_flip", "attack.number": "1"}
+    together |= {"rounds": "8", "network.radius": "120"}
+    away = {"presence.name": "table", "presence.file": str(tmp_path / "stays.csv")}
+    of_sleep, of_presence = (
+        run_study(make_study(with_fields(tiny_config(), SHORT | together | own)), tmp_path / name)["points"][0]
+        for name, own in (("sleep", {"sleep.every": "2"}), ("presence", away))
+    )
+    shown = [name for name in of_sleep if name in of_presence and isinstance(of_sleep[name], dict)]
+    assert {"contamination", "final_accuracy"} <= {*shown}
+    for name in shown:
+        assert of_sleep[name] == of_presence[name], name
+
+
+def test_nobody_can_be_left_out_where_meetings_are_known(tmp_path):
+    sleeping(tmp_path)
+    known = {"rounds": "4", "algorithm.name": "fedmobile", "server.pattern": "fixed", "sleep.every": "2"}
+    with pytest.raises(UserError, match=r"^a wrapper leaves clients out of rounds, but server\.pattern says whom "):
+        run_study(make_study(with_fields(tiny_config(), known)), tmp_path / "study")

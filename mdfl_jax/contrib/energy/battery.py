@@ -24,7 +24,7 @@ from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.totals import Total, add, no_total
 from mdfl_jax.core.types import FIXED, Clients, Links, Network, Observed
-from mdfl_jax.exchange.active import links_among
+from mdfl_jax.exchange.active import leave_out
 from mdfl_jax.mobility.area import check_inside, parse_places
 from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.costs import varies_costs
@@ -103,9 +103,7 @@ def powered(network: Network) -> Network:
         params: BatteryParams, key: jax.Array, round_index: jax.Array, state: BatteryState, clients: Clients
     ) -> tuple[BatteryState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
-        alive = state.left > 0
-        active = alive if links.active is None else alive & links.active
-        return state._replace(inner=inner), links_among(links, alive)._replace(active=active)
+        return state._replace(inner=inner), leave_out(links, state.left <= 0)
 
     own = (PRESENT, SURVIVORS, ENERGY_LEFT, HARVESTED)
     inner = network._replace(metrics=tuple(metric for metric in network.metrics if metric is not PRESENT))

@@ -35,7 +35,7 @@ from mdfl_jax.core.types import (
     RoundContext,
     RoundStats,
 )
-from mdfl_jax.exchange.active import links_among, links_of_speakers, where_moving
+from mdfl_jax.exchange.active import leave_out, links_among, links_of_speakers, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.costs import sends_parts
 from mdfl_jax.networks.spatial import PRESENT
@@ -263,7 +263,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
     ) -> tuple[PresenceState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         now = there(state)
-        links = links_among(links, now)
+        links = leave_out(links, ~now) if absent == "idle" else links_among(links, now)
         comes, waits, renewed = now & ~state.was & (round_index > 0), state.waits, None
         me = jnp.arange(now.shape[0], dtype=jnp.int32)
         if newcomers == "initial":
@@ -275,8 +275,6 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
             ids = links.senders.ids
             teacher = place if ids is None else jnp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
             renewed, waits = Renewed(taught, jnp.where(taught, teacher, me).astype(jnp.int32)), waits & ~taught
-        active = now if links.active is None else now & links.active
-        links = links._replace(active=active if absent == "idle" else links.active)
         links = links if renewed is None else links.adding(renewed)
         return PresenceState(inner, said(params, key, round_index + 1, state.says), now, waits), links
 

@@ -18,7 +18,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import NOTHING, Metric
 from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, Clients, Links, Network
-from mdfl_jax.exchange.active import Finishing, links_among, links_of_active
+from mdfl_jax.exchange.active import Finishing, links_among
 from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds, read_speeds
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -84,7 +84,6 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
         params: ClockParams, key: jax.Array, round_index: jax.Array, state: ClockState, clients: Clients
     ) -> tuple[ClockState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
-        links = links_of_active(links)  # who is away leaves the range; who computes will stay in it
         there = jnp.ones_like(state.left, bool) if links.active is None else links.active
         left = jnp.where(there, jnp.maximum(state.left - 1, 0), state.left)
         finishes = there & (left == 0)
