@@ -17,7 +17,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import AXIS, CLASSES, CLIENT_BYTES, CLIENTS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
-from mdfl_jax.core.outcomes import judged_key, parsed_number, seeds_of, selected_fields
+from mdfl_jax.core.outcomes import judged_key, parsed_number, selected_fields
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.metrics import BUILT_IN
@@ -394,12 +394,16 @@ class Results:
           UserError: for an unknown point or seed.
         """
         p = self.index_of(point)
+        study, of_study = self.study_of(p)
+        if study is not self:
+            return study.run_of(of_study, seed)
         seed, name, place = _seed_of(self, p, seed), self.points[p], self.places[p]
         s = self.seeds_of(p).index(seed)
         of_seed = lambda key: self.arrays[f"{place}/{key}"][s : s + 1]  # noqa: E731
         of_run = {f"0/{key}": partial(of_seed, key) for key in self.keys() if self.has(p, key)}
         entry = self.entries[name]
-        entry = {**entry, "runs": [entry["runs"][seeds_of(self.manifest, p).index(seed)]]}
+        of_entry = entry.get("seeds", self.manifest["seeds"])  # points that were added may have seeds of their own
+        entry = {**entry, "runs": [entry["runs"][of_entry.index(seed)]], "seeds": [seed]}
         return dataclasses.replace(
             self,
             manifest={**self.manifest, "points": [entry], "seeds": [seed]},

@@ -95,6 +95,9 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
     of = other.points[1]
     assert (lacking.seeds, lacking.seeds_of(of)) == ([0, 1, 2], [0, 2])
     np.testing.assert_array_equal(lacking.array("accuracy", of), kept)
+    run = lacking.only([1]).run_of(of, 2)
+    np.testing.assert_array_equal(run.array("accuracy"), kept[1:])
+    assert run.manifest["points"][0]["runs"] == other.manifest["points"][1]["runs"][2:]
     with pytest.raises(UserError, match="it holds no study: there is no config"):
         Results.load(tmp_path / "runs")
 
