@@ -27,6 +27,7 @@ from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
+from mdfl_jax.core.section import switches_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.storage.disk import dumps, plain
@@ -140,6 +141,9 @@ def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mappi
     code = sorted(own_files.values())
     fields = dict(sorted(fields.items()))
     whole = {"results": RESULTS, "fields": fields, "inputs": contents, "code": code, "switches": switches()}
+    alone = dataclasses.replace(experiment, sweep="")
+    by_sweep = set(switches_of(experiment)) - set(switches_of(alone))  # the sweep decides what else its runs hold
+    whole |= {"by_sweep": sorted(by_sweep)} if by_sweep else {}
     network = experiment.network
     words = f"{experiment.algorithm.name}.{network.graph or network.mobility}".lower()
     return f"{re.sub(r'[^a-z0-9_.]+', '_', words)[:60]}-{digest(whole)}"

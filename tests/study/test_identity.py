@@ -96,6 +96,13 @@ def test_every_field_changes_the_name_or_is_declared_to_change_no_number():
     assert {path for path, field in all_fields().items() if not field.metadata.get("in_runs", True)} == NO_NUMBER
 
 
+def test_a_run_that_counts_seconds_for_its_sweep_is_not_the_run_that_counts_none():
+    experiment = resolve(tiny_config())
+    by_sweep = [dataclasses.replace(experiment, sweep=text) for text in ("rounds=4,6", "cost.bandwidth=inf,1e6")]
+    of_rounds, of_costs = (name_run(each, {}, {}) for each in by_sweep)
+    assert of_rounds == name_run(experiment, {}, {}) != of_costs
+
+
 def test_fields_keep_the_defaults_that_runs_of_earlier_versions_had():
     """Whoever changes a default raises `RESULTS` and runs this file, which writes defaults.json anew."""
     then, now = json.loads(DEFAULTS.read_text()), defaults_now()
