@@ -383,7 +383,7 @@ class Results:
             raise UserError(f"the x axis is {x!r}; this study has {', '.join([ROUNDS, *self.x_axes])}")
         return dataclasses.replace(self.chosen(), x_axis=named)
 
-    def run_of(self, point: int | str = 0, seed: int | None = None) -> Self:
+    def run_of(self, point: int | str = 0, seed: int | None = None) -> "Results":
         """Return the results of one run.
 
         Args:
