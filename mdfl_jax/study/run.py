@@ -38,7 +38,7 @@ from mdfl_jax.study.plan import noted
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
-from mdfl_jax.study.study import Study, make_study, set_precision
+from mdfl_jax.study.study import Study, callers_switches, make_study, set_precision
 from mdfl_jax.study.workdir import RunFiles, WorkdirContent
 from mdfl_jax.study.workers import Crew, Worker, Workers
 
@@ -142,6 +142,7 @@ def run(
 
     options = RunOptions(overwrite, progress, log, on_evaluation, begins)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(callers_switches())
         stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
         objects = {"data": data, "model": model, "graph": graph, "trace": trace}
         study = make_study(stack.enter_context(known_objects(as_config(config), **objects)))

@@ -492,9 +492,23 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
 
 def set_precision(experiment: Experiment) -> None:
     """Set JAX's switches as a study needs them: 64-bit numbers for float64 alone, and its usual promotion of types."""
-    jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
-    jax.config.update("jax_numpy_dtype_promotion", "standard")  # the environment may say strict
-    jax.config.update("jax_numpy_rank_promotion", "allow")
+    wide = experiment.engine.precision == "float64"
+    for name, value in zip(_SWITCHES, (wide, "standard", "allow")):  # the environment may say strict
+        jax.config.update(name, value)
+
+
+_SWITCHES = ("jax_enable_x64", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
+
+
+@contextlib.contextmanager
+def callers_switches() -> Iterator[None]:
+    """Give the switches of `set_precision` the caller's values again at the end of this block."""
+    before = [getattr(jax.config, name) for name in _SWITCHES]
+    try:
+        yield
+    finally:
+        for name, value in zip(_SWITCHES, before):
+            jax.config.update(name, value)
 
 
 def hparams_of_points(

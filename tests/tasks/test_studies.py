@@ -1,5 +1,6 @@
 """Studies of data of one's own: from Python, with a loss or a partition of one's own, and their mistakes."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import told
@@ -119,3 +120,9 @@ def test_what_a_round_keeps_has_its_types_where_models_are_of_double_precision(f
     double = {"data.name": "synthetic:linear", "engine.precision": "float64", "engine.client_devices": 1}
     group = make_study(as_config({**TINY, **double, **fields})).groups[0]
     check_traced(group.simulation, group.hparams[0])
+
+
+def test_a_study_of_double_precision_leaves_the_callers_process_as_it_was():
+    double = {"data.name": "synthetic:linear", "engine.precision": "float64", "rounds": 2, "eval_every": 2}
+    mdfl_jax.run({**TINY, **double}, progress=False)
+    assert jnp.arange(2.0).dtype == jnp.float32
