@@ -60,7 +60,7 @@ from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
-from mdfl_jax.mobility.registry import movement_of
+from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.contact import ContactList
@@ -107,9 +107,15 @@ def rounded(neighbours: int) -> int:
 def expected(experiment: Experiment) -> int:
     """Estimate the neighbours that lists must hold from the density, where the movement cannot be computed."""
     network, motion = experiment.network, experiment.motion
-    of_grid = network.grid_size**2 if not motion.width else motion.width * motion.height
-    mean = 2.5 * network.num_clients * math.pi * network.radius**2 / of_grid
+    area = network.grid_size**2 if world_in(experiment) == "grid" else motion.width * motion.height
+    mean = 2.5 * network.num_clients * math.pi * network.radius**2 / area
     return min(math.ceil(mean + 6 * math.sqrt(mean) + 8), network.num_clients - 1)
+
+
+def _has_too_many(experiment: Experiment) -> bool:
+    """Tell whether no memory can hold the links, so that counting them would take hours for nothing."""
+    is_known = world_in(experiment) in ("grid", "plane")  # its area, by which `expected` estimates
+    return is_known and experiment.network.num_clients * expected(experiment) > 2**34
 
 
 def with_links(
@@ -139,7 +145,7 @@ def with_links(
     counting = make(ONE)
     if not counting.counts_places:
         return counting  # a graph, or pairs: the number of neighbours is known
-    if not devices.current().is_here:
+    if not devices.current().is_here or _has_too_many(experiment):
         return make(min(engine.max_neighbours or rounded(expected(experiment)), most))
     count: Any = jax.jit(counting.places_needed)
     with stages.stage("counting neighbours"):

@@ -2,9 +2,10 @@
 
 from tiny import tiny_config
 
-from mdfl_jax.config.resolve import as_config
+from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
+from mdfl_jax.study.study import expected
 
 SMALL = {
     "sweep": "network.mobility=static,dcm",
@@ -27,6 +28,16 @@ def test_programs_that_learn_the_same_have_one_copy_of_the_data():
         member, asked = study.points[group.points[0]].experiment, group.simulation.task.gradient.__self__.asked
         assert asked.batch_size == member.algorithm.batch_size
         assert bool(asked.model.widths) == (member.model.name == "mlp")
+
+
+def test_links_that_no_memory_can_hold_are_estimated_and_not_counted():
+    """By the area of the world: counting those of a million clients in one place takes hours."""
+    crowd = {"network.num_clients": 10_000}
+    on_grid = crowd | {"network.grid_size": 100, "network.radius": 3.0}
+    in_plane = crowd | {"network.mobility": "gauss_markov", "network.radius": 15.0}
+    assert [expected(resolve(as_config(each))) for each in (on_grid, in_plane)] == [130, 130]
+    (group,) = make_study(tiny_config(**{"network.num_clients": 999_999})).groups
+    assert group.simulation.num_clients == 999_999
 
 
 def test_a_plan_says_what_is_equal_who_attacks_and_what_has_no_effect():
