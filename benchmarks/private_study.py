@@ -67,10 +67,11 @@ def main() -> int:
         print(f"stopped; the same command goes on where {_WORKDIR.value} was left", file=sys.stderr)
         return 130
     if measure.WRITE.value:
-        path = measure.RESULTS / "private_study.json"
-        before = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = [row for row in before if row["study"] not in _STUDIES.value] + rows
-        path.write_text(json.dumps({"study": "private_study", "rows": rows} | measure.machine()) + "\n")
+        path, about = measure.RESULTS / "private_study.json", measure.machine()
+        before = json.loads(path.read_text()) if path.exists() else {"rows": [], "made": {}}
+        rows = [row for row in before["rows"] if row["study"] not in _STUDIES.value] + rows
+        made = before["made"] | dict.fromkeys(_STUDIES.value, about)  # each study may be of another day
+        path.write_text(json.dumps({"study": "private_study", "rows": rows, "made": made}) + "\n")
         print(path)
     return 0
 
